@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "cpu/foreign.hpp"
-#include "cpu/groups/complex_lanes.hpp"
-#include "cpu/groups/lanes.hpp"
 #include "cpu/groups/runs.hpp"
-#include "cpu/groups/special_lanes.hpp"
+#include "cpu/groups/special_functions.hpp"
+#include "cpu/groups/vector_complex.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "tidu/graph/literal.hpp"
 
@@ -64,13 +64,13 @@ constexpr std::size_t most_operands = 4;  // of generated code for one operation
 
 // The loop that the rule plans, or generated code in its place where there is some for the operation; a
 // scalar step stays what it is.
-struct LaneState {
-  std::shared_ptr<const LaneKernel> kernel;
+struct VectorJitState {
+  std::shared_ptr<const VectorKernel> kernel;
   std::int64_t count;
   int threads;
 };
-void run_lanes(const LaneState& s, const Call& call) {
-  const LaneKernel& kernel = *s.kernel;
+void run_lanes(const VectorJitState& s, const Call& call) {
+  const VectorKernel& kernel = *s.kernel;
   parallel_for(s.threads, s.count, element_grain, [&](std::int64_t begin, std::int64_t end) {
     const auto at = static_cast<std::size_t>(begin);
     const std::byte* in[most_operands];
@@ -79,7 +79,7 @@ void run_lanes(const LaneState& s, const Call& call) {
     kernel.run(in, &out, end - begin);
   });
 }
-std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
+std::shared_ptr<const VectorKernel> lanes_for(const PlanRequest& request) {
   constexpr std::int64_t fewest_elements = 64;  // below, ends of vectors take longer than loops of arithmetic
   if (request.lanes == nullptr || !request.op.primitive().has_trait(Trait::elementwise) ||
       request.out.size() != 1 || request.in.size() > most_operands) {
@@ -91,16 +91,16 @@ std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
   for (const Type type : request.in) {
     if (type.dtype() != bool_) computed = type.dtype();
   }
-  LaneCode code;
-  code.dtype = lane_dtype(computed);
+  VectorProgram code;
+  code.dtype = element_dtype(computed);
   if (code.dtype == bool_) return nullptr;
   std::array<std::uint16_t, most_operands> operands{};
   for (std::uint32_t i = 0; i < request.in.size(); ++i) {
     const Type type = request.in[i];
-    if (type.dtype() != bool_ && lane_dtype(type.dtype()) != code.dtype) return nullptr;
+    if (type.dtype() != bool_ && element_dtype(type.dtype()) != code.dtype) return nullptr;
     const bool one = type.size() == 1;
-    const LaneOp elements = one ? LaneOp::splat : LaneOp::load;
-    const LaneOp masks = one ? LaneOp::splat_mask : LaneOp::load_mask;
+    const VectorOp elements = one ? VectorOp::splat : VectorOp::load;
+    const VectorOp masks = one ? VectorOp::splat_mask : VectorOp::load_mask;
     operands[i] = code.add({.op = type.dtype() == bool_ ? masks : elements, .index = i});
   }
   code.num_operands = static_cast<std::uint32_t>(request.in.size());
@@ -108,25 +108,26 @@ std::shared_ptr<const LaneKernel> lanes_for(const PlanRequest& request) {
   const auto value =
       add_operation(code, request.op, computed, std::span(operands).first(request.in.size()), out.dtype());
   if (!value) return nullptr;
-  const auto is_call = [](const LaneStep& step) { return step.op == LaneOp::call; };
+  const auto is_call = [](const VectorInst& step) { return step.op == VectorOp::call; };
   if (out.size() < fewest_elements && !request.part &&
       std::none_of(code.steps.begin(), code.steps.end(), is_call)) {
     return nullptr;
   }
-  code.add({.op = out.dtype() == bool_ ? LaneOp::store_mask : LaneOp::store, .a = *value});
+  code.add({.op = out.dtype() == bool_ ? VectorOp::store_mask : VectorOp::store, .a = *value});
   return request.lanes->compile(code);
 }
 Plan plan_entry(const KernelEntry& entry, const PlanRequest& request) {
   Plan plan = entry.rule(request);
   if (!plan) return plan;
-  if (std::shared_ptr<const LaneKernel> kernel = lanes_for(request)) {
-    Plan lanes = make_plan<LaneState, run_lanes>({std::move(kernel), request.out[0].size(), request.threads});
+  if (std::shared_ptr<const VectorKernel> kernel = lanes_for(request)) {
+    Plan lanes =
+        make_plan<VectorJitState, run_lanes>({std::move(kernel), request.out[0].size(), request.threads});
     lanes.scalar = plan.scalar;
     lanes.parameter = plan.parameter;
     return lanes;
   }
   if (Plan parts = plan_complex_exp(request, plan)) return parts;
-  if (Plan several = plan_special_lanes(request, plan)) return several;
+  if (Plan several = plan_special_functions(request, plan)) return several;
   return plan;
 }
 

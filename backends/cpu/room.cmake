@@ -59,7 +59,7 @@ if(TIDU_SANITIZE)
 endif()
 foreach(loops kernels/unary kernels/binary kernels/comparison kernels/ternary kernels/convert kernels/transcendental
         kernels/constants kernels/shape kernels/strided kernels/scan kernels/indexing kernels/windows kernels/random groups/reduce
-        groups/complex_lanes groups/special_lanes
+        groups/vector_complex groups/vector_special
         convolution/convolution)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${loops}.cpp" APPEND PROPERTY COMPILE_OPTIONS
                ${loops_level} -fno-math-errno -fno-trapping-math -falign-functions=64 -falign-loops=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
@@ -68,7 +68,7 @@ endforeach()
 # Sources that an option concerns are compiled alone, so that the groups in which the others are do not depend on options, and a
 # compiler cache has them for every build.
 foreach(source convolution/convolution_onednn convolution/convolution_primitives products/gemm_onednn kernels/svd_jacobi kernels/svd_lapack
-        groups/lanes_x86 groups/lanes_mvec groups/rows_x86 groups/runs_x86)
+        groups/vector_x86 groups/vector_mvec groups/rows_x86 groups/runs_x86)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${source}.cpp" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
 
@@ -162,7 +162,7 @@ if(NOT TIDU_LANES STREQUAL "OFF")
   endif()
 endif()
 if(lanes)
-  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/groups/lanes_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/groups/lanes_mvec.cpp"
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/groups/vector_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/groups/vector_mvec.cpp"
                "${CMAKE_CURRENT_LIST_DIR}/groups/rows_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/groups/runs_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
   target_include_directories(${target} SYSTEM PRIVATE "${TIDU_XBYAK_INCLUDE_DIR}")
   target_link_libraries(${target} PRIVATE mvec)

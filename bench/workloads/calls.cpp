@@ -6,7 +6,7 @@
 #include <tidu/linearize/transforms.hpp>
 #include <vector>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "workload.hpp"
 
 namespace workloads {
@@ -63,8 +63,8 @@ Workload compile_chain(const Setting& setting, std::int64_t operations) {
   const CpuExecutor executor = cpu().with_options(options);
   // A graph would come from the cache the second time, a Program is always compiled.
   const auto compiled = [=] {
-    using cpu_detail::LaneCompiler;
-    if (LaneCompiler* const code = LaneCompiler::get(VectorUnits::automatic)) code->clear();
+    using cpu_detail::VectorJit;
+    if (VectorJit* const code = VectorJit::get(VectorUnits::automatic)) code->clear();
     return executor.compile(Program::make(graph, options.program));
   };
   return {.results = [=] { return compiled().run({x}); }, .run = [=] { static_cast<void>(compiled()); }};

@@ -28,16 +28,16 @@ fault("runs", "an addition that a product does is in a run, too", RUNS,
 fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "backends/cpu/groups/runs_x86.cpp",
       "      has_tail_ = false;\n", "")
 fault("runs", "sums begin with +0 where a vector is not filled", "backends/cpu/groups/runs_x86.cpp",
-      "if (fold == LaneOp::fold_sum) return sign_bit();", "if (fold == LaneOp::fold_sum) return 0;")
+      "if (fold == VectorOp::fold_sum) return sign_bit();", "if (fold == VectorOp::fold_sum) return 0;")
 fault("runs", "single elements are loaded again", "backends/cpu/groups/runs_x86.cpp",
-      "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate;",
-      "op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate || op == LaneOp::splat;")
+      "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate;",
+      "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate || op == VectorOp::splat;")
 
 # Whole numbers in lanes, and folds of few elements.
-WHOLE = "backends/cpu/groups/lanes_x86_whole.hpp"
+WHOLE = "backends/cpu/groups/vector_x86_whole.hpp"
 fault("whole lanes", "a product of 64 bits lacks a part", WHOLE, "    vpaddq(spare(), spare(), r);\n", "")
-fault("whole lanes", "what is beyond all whole numbers is the least of them", "backends/cpu/groups/lane_rules.cpp",
-      "s.of(LaneOp::less_equal, s.immediate(0x1p31), x);", "s.of(LaneOp::less, x, x);")
+fault("whole lanes", "what is beyond all whole numbers is the least of them", "backends/cpu/groups/vector_lowering.cpp",
+      "s.of(VectorOp::less_equal, s.immediate(0x1p31), x);", "s.of(VectorOp::less, x, x);")
 fault("folds", "of rows side by side one is left out", "backends/cpu/groups/reduce.hpp",
       "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")
 
@@ -255,7 +255,7 @@ fault("turned", "what several nodes read is read once", PLACES,
       "for (const ValueId id : each.operands) readers[id] = 1;")
 
 # Two vectors at once.
-PAIRS = "backends/cpu/groups/lanes_x86.cpp"
+PAIRS = "backends/cpu/groups/vector_x86.cpp"
 fault("lanes", "both vectors of a pair read the first's elements", PAIRS,
       "ptr[from + r14 * element_ + ahead() * static_cast<std::size_t>(element_)]", "ptr[from + r14 * element_]")
 fault("lanes", "both vectors of a pair read the first's mask", PAIRS,
@@ -268,7 +268,7 @@ fault("lanes", "the vector that is left behind pairs is not computed", PAIRS,
       "      cmp(r14, r13);\n      jge(end, T_NEAR);\n      begin", "      jmp(end, T_NEAR);\n      begin")
 
 # Constants in registers, and powers of two where these are no products.
-LANES = "backends/cpu/groups/lanes_x86.hpp"
+LANES = "backends/cpu/groups/vector_x86.hpp"
 fault("lanes", "a constant is held where a value is put", LANES,
       "        taken_ = std::max(taken_, r + 1);\n", "        taken_ = std::max(taken_, r);\n")
 fault("lanes", "subnormal numbers are powers of two", LANES,

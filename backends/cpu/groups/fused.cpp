@@ -69,7 +69,7 @@ class GroupPlanner {
 
   // Null where memory for generated code is not to be had.
   Plan plan() {
-    LaneCompiler* lanes = options_.lanes;
+    VectorJit* lanes = options_.lanes;
     const std::int64_t steps = state_.count * static_cast<std::int64_t>(operations_.size());
     if (steps < (worth_generating + options_.repeats - 1) / options_.repeats) lanes = nullptr;
     make_segments(lanes);
@@ -93,9 +93,9 @@ class GroupPlanner {
   // A segment while operations are added: of lanes where `operation` is no_index.
   struct Draft {
     std::uint32_t operation = no_index;
-    LaneCode code;
-    std::unordered_map<ValueId, std::uint16_t> lane_of;  // what the code has loaded or made
-    std::vector<ValueId> reads;                          // by operand of the code: a root in memory
+    VectorProgram code;
+    std::unordered_map<ValueId, std::uint16_t> virtual_register_of;  // what the code has loaded or made
+    std::vector<ValueId> reads;  // by operand of the code: a root in memory
     std::vector<ValueId> makes;
   };
 
@@ -116,9 +116,9 @@ class GroupPlanner {
   }
 
   // Without lanes every operation is a segment of its own.
-  void make_segments(LaneCompiler* lanes) {
+  void make_segments(VectorJit* lanes) {
     for (const std::uint32_t index : operations_) {
-      if (lanes == nullptr || !add_to_lanes(index)) {
+      if (lanes == nullptr || !add_to_vectors(index)) {
         drafts_.push_back({});
         drafts_.back().operation = index;
       }
@@ -127,15 +127,15 @@ class GroupPlanner {
       segment_of_[result] = drafts_.size() - 1;
     }
   }
-  bool add_to_lanes(std::uint32_t index) {
+  bool add_to_vectors(std::uint32_t index) {
     const Operation operation = graph_.operation(index);
     const DType result = graph_.type(operation.output()).dtype();
     std::vector<DType> dtypes;
     for (const ValueId id : operation.inputs()) dtypes.push_back(graph_.type(id).dtype());
     const DType computed = computed_dtype(dtypes, result);
     const bool open = !drafts_.empty() && drafts_.back().operation == no_index;
-    const DType dtype = computed != bool_ ? lane_dtype(computed) : open ? drafts_.back().code.dtype : f32;
-    if (dtype == bool_ || !has_lanes(operation.op(), dtypes, result, dtype)) return false;
+    const DType dtype = computed != bool_ ? element_dtype(computed) : open ? drafts_.back().code.dtype : f32;
+    if (dtype == bool_ || !has_vector_code(operation.op(), dtypes, result, dtype)) return false;
     if (!open || drafts_.back().code.dtype != dtype) {
       drafts_.push_back({});
       drafts_.back().code.dtype = dtype;
@@ -143,32 +143,33 @@ class GroupPlanner {
     Draft& draft = drafts_.back();
     std::vector<std::uint16_t> lanes;
     for (const ValueId id : operation.inputs()) lanes.push_back(lane(draft, id));
-    draft.lane_of[operation.output()] = *add_operation(draft.code, operation.op(), computed, lanes, result);
+    draft.virtual_register_of[operation.output()] =
+        *add_operation(draft.code, operation.op(), computed, lanes, result);
     return true;
   }
   std::uint16_t lane(Draft& draft, ValueId operand) {
     const ValueId id = read(operand);
     if (id == no_index) return immediate(draft.code, literal_of(operand));
-    const auto it = draft.lane_of.find(id);
-    if (it != draft.lane_of.end()) return it->second;
+    const auto it = draft.virtual_register_of.find(id);
+    if (it != draft.virtual_register_of.end()) return it->second;
     const Type type = graph_.type(id);
     const bool mask = type.dtype() == bool_, one = type.size() == 1;
-    const LaneOp op =
-        one ? (mask ? LaneOp::splat_mask : LaneOp::splat) : (mask ? LaneOp::load_mask : LaneOp::load);
+    const VectorOp op =
+        one ? (mask ? VectorOp::splat_mask : VectorOp::splat) : (mask ? VectorOp::load_mask : VectorOp::load);
     const std::uint16_t value = draft.code.add({.op = op, .index = draft.code.num_operands++});
     draft.reads.push_back(id);
-    draft.lane_of[id] = value;
+    draft.virtual_register_of[id] = value;
     return value;
   }
-  static std::uint16_t immediate(LaneCode& code, const Literal& literal) {
-    LaneStep step{.op = LaneOp::immediate};
+  static std::uint16_t immediate(VectorProgram& code, const Literal& literal) {
+    VectorInst step{.op = VectorOp::immediate};
     if (literal.type().dtype() != bool_) {
       std::memcpy(&step.bits, literal.bytes(), size_of(code.dtype));
       return code.add(step);
     }
     const bool set = *literal.bytes() != std::byte{0};
     const std::uint16_t zero = code.add(step);  // 0 <= 0 and 0 < 0
-    return code.add({.op = set ? LaneOp::less_equal : LaneOp::less, .a = zero, .b = zero});
+    return code.add({.op = set ? VectorOp::less_equal : VectorOp::less, .a = zero, .b = zero});
   }
 
   // Memory for what another segment or a fold reads, and the length of a block.
@@ -252,7 +253,7 @@ class GroupPlanner {
   // What has more pointers takes memory for them.
   bool cannot_fail() const {
     return columns_ == nullptr && lines_.empty() && std::ranges::all_of(drafts_, [](const Draft& draft) {
-             return draft.reads.size() + draft.makes.size() <= LaneKernel::few_pointers;
+             return draft.reads.size() + draft.makes.size() <= VectorKernel::few_pointers;
            });
   }
   // Is a result's memory that of an operand?
@@ -377,7 +378,7 @@ class GroupPlanner {
       Segment segment;
       if (draft.operation != no_index) {
         finish_operation(draft.operation, segment);
-      } else if (!finish_lanes(draft, segment)) {
+      } else if (!finish_vectors(draft, segment)) {
         return false;
       }
       state_.segments.push_back(std::move(segment));
@@ -386,13 +387,13 @@ class GroupPlanner {
     state_.memory += aligned(kernel_scratch_);
     return true;
   }
-  bool finish_lanes(Draft& draft, Segment& segment) {
+  bool finish_vectors(Draft& draft, Segment& segment) {
     for (const ValueId id : draft.reads) segment.in.push_back(place_of(id));
     for (const ValueId id : draft.makes) {
       if (kept_.find(id) == kept_.end() && result_at_.find(id) == result_at_.end()) continue;
       const bool mask = graph_.type(id).dtype() == bool_;
-      draft.code.add({.op = mask ? LaneOp::store_mask : LaneOp::store,
-                      .a = draft.lane_of[id],
+      draft.code.add({.op = mask ? VectorOp::store_mask : VectorOp::store,
+                      .a = draft.virtual_register_of[id],
                       .index = draft.code.num_results++});
       segment.out.push_back(place_of(id));
     }

@@ -201,8 +201,8 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   RowsCode& code = plan->code;
   if (!plan->streams.empty()) state.streaming = options.lanes->compile(code);
   for (RowsCode::Phase& phase : code.phases) {
-    for (LaneStep& step : phase.elements) {
-      if (step.op == LaneOp::stream) step.op = LaneOp::store;
+    for (VectorInst& step : phase.elements) {
+      if (step.op == VectorOp::stream) step.op = VectorOp::store;
     }
   }
   state.kernel = options.lanes->compile(code);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cpu/groups/fused_lines.hpp"
-#include "cpu/groups/lanes.hpp"
 #include "cpu/groups/reduce.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/kernel.hpp"
 
 namespace tidu::cpu_detail {
@@ -25,7 +25,7 @@ struct Place {
 };
 
 struct Segment {
-  std::shared_ptr<const LaneKernel> kernel;  // or, where null, plans for whole blocks and for the last one
+  std::shared_ptr<const VectorKernel> kernel;  // or, where null, plans for whole blocks and for the last one
   Plan whole, last;
   std::vector<Place> in, out;
 };

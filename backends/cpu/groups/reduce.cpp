@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/is_any_of.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/parallel.hpp"
@@ -217,35 +217,35 @@ T usable(T largest) {
 
 // Generated code for logsumexp of columns: `rows` of them to what is there.
 struct LogSumExpRows {
-  std::shared_ptr<const LaneKernel> largest;  // of rows, and of the largest so far
-  std::shared_ptr<const LaneKernel> add;      // of rows, the largest, and the sums so far
+  std::shared_ptr<const VectorKernel> largest;  // of rows, and of the largest so far
+  std::shared_ptr<const VectorKernel> add;      // of rows, the largest, and the sums so far
 };
 constexpr std::size_t rows_at_once = 4;
 constexpr std::int64_t columns_for_rows = 64;  // of fewer, vectors would not be full
 
 struct LogSumExpState {
   ReductionShape shape;
-  std::shared_ptr<const LaneKernel> exp;  // null: the library's
-  LogSumExpRows one{}, several{};         // of one row and of rows_at_once; null: by loops
+  std::shared_ptr<const VectorKernel> exp;  // null: the library's
+  LogSumExpRows one{}, several{};           // of one row and of rows_at_once; null: by loops
 };
 
-LogSumExpRows logsumexp_rows(LaneCompiler& lanes, DType dtype, std::uint32_t rows) {
-  LaneCode largest{.dtype = dtype, .steps = {}, .num_operands = rows + 1, .num_results = 1};
-  LaneCode add{.dtype = dtype, .steps = {}, .num_operands = rows + 2, .num_results = 1};
-  std::uint16_t most = largest.add({.op = LaneOp::load, .index = rows});
-  const std::uint16_t m = add.add({.op = LaneOp::load, .index = rows});
-  std::uint16_t sum = add.add({.op = LaneOp::load, .index = rows + 1});
+LogSumExpRows logsumexp_rows(VectorJit& lanes, DType dtype, std::uint32_t rows) {
+  VectorProgram largest{.dtype = dtype, .steps = {}, .num_operands = rows + 1, .num_results = 1};
+  VectorProgram add{.dtype = dtype, .steps = {}, .num_operands = rows + 2, .num_results = 1};
+  std::uint16_t most = largest.add({.op = VectorOp::load, .index = rows});
+  const std::uint16_t m = add.add({.op = VectorOp::load, .index = rows});
+  std::uint16_t sum = add.add({.op = VectorOp::load, .index = rows + 1});
   for (std::uint32_t i = 0; i < rows; ++i) {
-    const std::uint16_t row = largest.add({.op = LaneOp::load, .index = i});
-    most = largest.add({.op = LaneOp::max, .a = most, .b = row});
-    const std::uint16_t x = add.add({.op = LaneOp::load, .index = i});
-    const std::uint16_t power = add.add({.op = LaneOp::call,
-                                         .a = add.add({.op = LaneOp::sub, .a = x, .b = m}),
-                                         .index = static_cast<std::uint32_t>(LaneFunction::exp)});
-    sum = add.add({.op = LaneOp::add, .a = sum, .b = power});
+    const std::uint16_t row = largest.add({.op = VectorOp::load, .index = i});
+    most = largest.add({.op = VectorOp::max, .a = most, .b = row});
+    const std::uint16_t x = add.add({.op = VectorOp::load, .index = i});
+    const std::uint16_t power = add.add({.op = VectorOp::call,
+                                         .a = add.add({.op = VectorOp::sub, .a = x, .b = m}),
+                                         .index = static_cast<std::uint32_t>(VectorFunction::exp)});
+    sum = add.add({.op = VectorOp::add, .a = sum, .b = power});
   }
-  largest.add({.op = LaneOp::store, .a = most});
-  add.add({.op = LaneOp::store, .a = sum});
+  largest.add({.op = VectorOp::store, .a = most});
+  add.add({.op = VectorOp::store, .a = sum});
   return {lanes.compile(largest), lanes.compile(add)};
 }
 
@@ -321,8 +321,8 @@ void logsumexp_columns(const LogSumExpState& state, const T* x, std::int64_t col
 // Adds e^(x - m) of `rows` rows of columns, one after another, to the sums; the rows are as `walk` finds
 // them.
 template <class T>
-void add_exponentials(const LaneKernel& exp, Walk& walk, std::int64_t rows, const T* x, std::int64_t columns,
-                      const T* largest, T* sum) {
+void add_exponentials(const VectorKernel& exp, Walk& walk, std::int64_t rows, const T* x,
+                      std::int64_t columns, const T* largest, T* sum) {
   T powers[fold_block];
   const std::int64_t at_once = fold_block / columns;
   const std::byte* const in = reinterpret_cast<const std::byte*>(powers);
@@ -389,7 +389,7 @@ void logsumexp(const LogSumExpState& state, const Call& call) {
 // The same of contiguous lines, with exponentials by generated code: as many short lines at once as fill a
 // block.
 struct LinesState {
-  std::shared_ptr<const LaneKernel> exp;
+  std::shared_ptr<const VectorKernel> exp;
   std::int64_t lines, length;
   int threads;
 };
@@ -449,13 +449,13 @@ Plan plan_logsumexp(const PlanRequest& request) {
       const bool many = shape.inner_reduced
                             ? shape.outputs * shape.inner >= few
                             : shape.folds * std::min(shape.inner, fold_columns) >= few_of_columns;
-      std::shared_ptr<const LaneKernel> exp;
+      std::shared_ptr<const VectorKernel> exp;
       if (request.lanes != nullptr && many && (lines || !shape.inner_reduced)) {
-        LaneCode code{.dtype = request.in[0].dtype(), .steps = {}, .num_operands = 1, .num_results = 1};
-        const std::uint16_t value = code.add({.op = LaneOp::load, .index = 0});
+        VectorProgram code{.dtype = request.in[0].dtype(), .steps = {}, .num_operands = 1, .num_results = 1};
+        const std::uint16_t value = code.add({.op = VectorOp::load, .index = 0});
         const std::uint16_t power = code.add(
-            {.op = LaneOp::call, .a = value, .index = static_cast<std::uint32_t>(LaneFunction::exp)});
-        code.add({.op = LaneOp::store, .a = power});
+            {.op = VectorOp::call, .a = value, .index = static_cast<std::uint32_t>(VectorFunction::exp)});
+        code.add({.op = VectorOp::store, .a = power});
         exp = request.lanes->compile(code);
       }
       if (lines && exp != nullptr) {

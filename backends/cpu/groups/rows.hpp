@@ -16,16 +16,16 @@
 #include <memory>
 #include <vector>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 
 namespace tidu::cpu_detail {
 
-/// Phases of steps (see LaneOp), each of which names values of its own list. Operands and results are
+/// Phases of steps (see VectorOp), each of which names values of its own list. Operands and results are
 /// numbered together, as pointers.
 struct RowsCode {
   struct Phase {
-    std::vector<LaneStep> elements;
-    std::vector<LaneStep> row;  ///< behind them, of values of the row alone
+    std::vector<VectorInst> elements;
+    std::vector<VectorInst> row;  ///< behind them, of values of the row alone
     friend bool operator==(const Phase&, const Phase&) = default;
   };
   DType dtype = f32;         ///< f32 or f64

@@ -240,9 +240,9 @@ class RowsPlanner {
   // Adds steps to a list as add_operation does to a code.
   bool write_elements(std::uint32_t phase) {
     find_needed(phase);
-    lane_of_.clear();
-    list_ = LaneCode{code_.dtype, {}, 0, 0};
-    std::vector<LaneStep> last;
+    virtual_register_of_.clear();
+    list_ = VectorProgram{code_.dtype, {}, 0, 0};
+    std::vector<VectorInst> last;
     for (Item& item : items_) {
       if (!item.needed) continue;
       const Operation operation = graph_.operation(item.operation);
@@ -250,63 +250,64 @@ class RowsPlanner {
       switch (item.kind) {
         case Kind::fold:
           list_.add(
-              {.op = fold_of(operation, LaneOp::fold_sum), .a = lane(operand, phase), .index = item.slot});
+              {.op = fold_of(operation, VectorOp::fold_sum), .a = lane(operand, phase), .index = item.slot});
           continue;
         case Kind::column: {
-          const LaneOp op = fold_of(operation, LaneOp::column_sum);
+          const VectorOp op = fold_of(operation, VectorOp::column_sum);
           const std::uint32_t pointer = result_pointer(item.result);
           const std::uint64_t own = is_periodic(item) ? 1 : 0;
           list_.add({.op = op, .a = lane(operand, phase), .index = pointer, .bits = own});
-          const Fold fold = op == LaneOp::column_sum   ? Fold::sum
-                            : op == LaneOp::column_max ? Fold::largest
-                                                       : Fold::smallest;
+          const Fold fold = op == VectorOp::column_sum   ? Fold::sum
+                            : op == VectorOp::column_max ? Fold::largest
+                                                         : Fold::smallest;
           plan_.folds.push_back({result_of_.at(item.result), pointer, fold});
           continue;
         }
-        case Kind::along_row: lane_of_[item.result] = along_row(operand); break;
+        case Kind::along_row: virtual_register_of_[item.result] = along_row(operand); break;
         case Kind::all_rows:
-          lane_of_[item.result] = list_.add({.op = is_periodic(item) ? LaneOp::load : LaneOp::load_column,
-                                             .index = pointer_of_.at(read(operand))});
+          virtual_register_of_[item.result] =
+              list_.add({.op = is_periodic(item) ? VectorOp::load : VectorOp::load_column,
+                         .index = pointer_of_.at(read(operand))});
           break;
         case Kind::each_row:
         case Kind::picked:
-          lane_of_[item.result] = list_.add({.op = LaneOp::load_picked, .index = pick(item)});
+          virtual_register_of_[item.result] = list_.add({.op = VectorOp::load_picked, .index = pick(item)});
           break;
         default: {
           if (item.done < phase && item.kept) {
-            lane_of_[item.result] = loaded_again(item);
+            virtual_register_of_[item.result] = loaded_again(item);
             continue;
           }
           const std::optional<std::uint16_t> value = add(operation, phase);
           if (!value) return false;
-          lane_of_[item.result] = *value;
+          virtual_register_of_[item.result] = *value;
         }
       }
       // Done for the first time?
-      const std::uint16_t value = lane_of_[item.result];
+      const std::uint16_t value = virtual_register_of_[item.result];
       if (is_root(item) && phase_of_root(item) == phase) {
         if (streams(item)) plan_.streams.push_back(result_of_.at(item.result));
-        const LaneStep store{.op = streams(item)          ? LaneOp::stream
-                                   : list_.is_mask(value) ? LaneOp::store_mask
-                                                          : LaneOp::store,
-                             .a = value,
-                             .index = result_pointer(item.result)};
+        const VectorInst store{.op = streams(item)          ? VectorOp::stream
+                                     : list_.is_mask(value) ? VectorOp::store_mask
+                                                            : VectorOp::store,
+                               .a = value,
+                               .index = result_pointer(item.result)};
         if (!is_in_place(item)) {
           list_.add(store);
-        } else if (num_phases_ > 1 || list_.steps[value].op <= LaneOp::immediate) {
+        } else if (num_phases_ > 1 || list_.steps[value].op <= VectorOp::immediate) {
           return false;
         } else {
           last.push_back(store);
         }
       }
       if (item.keep != never && item.done == phase) {
-        list_.add({.op = LaneOp::keep, .a = value, .index = item.keep});
+        list_.add({.op = VectorOp::keep, .a = value, .index = item.keep});
       }
     }
-    for (const LaneStep& store : last) list_.add(store);
+    for (const VectorInst& store : last) list_.add(store);
     // Many vectors at once have so many copies of the steps, each of which has a number.
     constexpr std::size_t most_copies = 16;
-    if (most_copies * list_.steps.size() >= no_lane) return false;
+    if (most_copies * list_.steps.size() >= no_register) return false;
     code_.phases.back().elements = std::move(list_.steps);
     return true;
   }
@@ -333,17 +334,18 @@ class RowsPlanner {
     return static_cast<std::uint32_t>(std::find(code_.picks.begin(), code_.picks.end(), pick) -
                                       code_.picks.begin());
   }
-  static LaneOp fold_of(const Operation& operation, LaneOp sum) {
+  static VectorOp fold_of(const Operation& operation, VectorOp sum) {
     const int which = is_any_of(operation, prim::reduce_sum)   ? 0
                       : is_any_of(operation, prim::reduce_max) ? 1
                                                                : 2;
-    return static_cast<LaneOp>(static_cast<int>(sum) + which);
+    return static_cast<VectorOp>(static_cast<int>(sum) + which);
   }
   std::uint16_t loaded_again(const Item& item) {
     const bool mask = graph_.type(item.result).dtype() == bool_;
     if (item.keep != never)
-      return list_.add({.op = mask ? LaneOp::kept_mask : LaneOp::kept, .index = item.keep});
-    return list_.add({.op = mask ? LaneOp::load_mask : LaneOp::load, .index = result_pointer(item.result)});
+      return list_.add({.op = mask ? VectorOp::kept_mask : VectorOp::kept, .index = item.keep});
+    return list_.add(
+        {.op = mask ? VectorOp::load_mask : VectorOp::load, .index = result_pointer(item.result)});
   }
   // A bool for each row that the group does not make: no step reads one.
   bool is_foreign_mask(ValueId operand) {
@@ -354,11 +356,11 @@ class RowsPlanner {
   std::uint16_t along_row(ValueId operand) {
     const Item* of = item_of(operand);
     if (of != nullptr) return slot(*of);
-    return list_.add({.op = LaneOp::splat_row, .index = pointer_of_.at(read(operand))});
+    return list_.add({.op = VectorOp::splat_row, .index = pointer_of_.at(read(operand))});
   }
   std::uint16_t slot(const Item& item) {
     const bool mask = graph_.type(item.result).dtype() == bool_;
-    return list_.add({.op = mask ? LaneOp::slot_mask : LaneOp::slot, .index = item.slot});
+    return list_.add({.op = mask ? VectorOp::slot_mask : VectorOp::slot, .index = item.slot});
   }
   std::optional<std::uint16_t> add(const Operation& operation, std::uint32_t phase) {
     std::vector<std::uint16_t> lanes;
@@ -369,30 +371,30 @@ class RowsPlanner {
       dtypes.push_back(graph_.type(id).dtype());
     }
     const DType result = graph_.type(operation.output()).dtype();
-    if (!has_lanes(operation.op(), dtypes, result, code_.dtype)) return std::nullopt;
+    if (!has_vector_code(operation.op(), dtypes, result, code_.dtype)) return std::nullopt;
     return add_operation(list_, operation.op(), computed_dtype(dtypes, result), lanes, result);
   }
   std::uint16_t lane(ValueId operand, std::uint32_t phase) {
     const ValueId id = read(operand);
     if (id == no_index) return immediate(operand);
-    const auto it = lane_of_.find(id);
-    if (it != lane_of_.end()) return it->second;
+    const auto it = virtual_register_of_.find(id);
+    if (it != virtual_register_of_.end()) return it->second;
     const auto made = item_of_.find(id);
     if (made != item_of_.end()) {
       const Item& item = items_[made->second];
-      return lane_of_[id] = slot(item);
+      return virtual_register_of_[id] = slot(item);
     }
     const Type type = graph_.type(id);
     const bool mask = type.dtype() == bool_;
-    LaneStep step{.index = pointer_of_.at(id)};
+    VectorInst step{.index = pointer_of_.at(id)};
     if (type.size() == 1) {
-      step.op = mask ? LaneOp::splat_mask : LaneOp::splat;
+      step.op = mask ? VectorOp::splat_mask : VectorOp::splat;
     } else if (phase == never) {
-      step.op = LaneOp::splat_row;
+      step.op = VectorOp::splat_row;
     } else {
-      step.op = mask ? LaneOp::load_mask : LaneOp::load;
+      step.op = mask ? VectorOp::load_mask : VectorOp::load;
     }
-    return lane_of_[id] = list_.add(step);
+    return virtual_register_of_[id] = list_.add(step);
   }
   std::uint16_t immediate(ValueId operand) {
     const OpRecord& op = *graph_.data().operations[*graph_.producer(program_.splats()[operand])].op;
@@ -404,20 +406,20 @@ class RowsPlanner {
       throw Error(ErrorKind::internal,
                   detail::str("fused rows: expected a literal in [", op.primitive->name, "], got none"));
     }
-    LaneStep step{.op = LaneOp::immediate};
+    VectorInst step{.op = VectorOp::immediate};
     if (literal->type().dtype() != bool_) {
       std::memcpy(&step.bits, literal->bytes(), size_of(code_.dtype));
       return list_.add(step);
     }
     const bool set = *literal->bytes() != std::byte{0};
     const std::uint16_t zero = list_.add(step);  // 0 <= 0 and 0 < 0
-    return list_.add({.op = set ? LaneOp::less_equal : LaneOp::less, .a = zero, .b = zero});
+    return list_.add({.op = set ? VectorOp::less_equal : VectorOp::less, .a = zero, .b = zero});
   }
 
   // What is computed of folds of the phase, and folds that somebody else reads.
   bool write_row(std::uint32_t phase) {
-    lane_of_.clear();
-    list_ = LaneCode{code_.dtype, {}, 0, 0};
+    virtual_register_of_.clear();
+    list_ = VectorProgram{code_.dtype, {}, 0, 0};
     for (Item& item : items_) {
       if (!is_of_row(item) || item.ready != phase + 1) continue;
       const auto result = result_of_.find(item.result);
@@ -425,12 +427,12 @@ class RowsPlanner {
       if (item.kind == Kind::of_row) {
         const std::optional<std::uint16_t> made = add(graph_.operation(item.operation), never);
         if (!made) return false;
-        value = lane_of_[item.result] = *made;
-        list_.add({.op = LaneOp::set_slot, .a = value, .index = item.slot});
+        value = virtual_register_of_[item.result] = *made;
+        list_.add({.op = VectorOp::set_slot, .a = value, .index = item.slot});
       }
       if (result == result_of_.end()) continue;
       if (item.kind == Kind::fold) value = lane(item.result, never);
-      list_.add({.op = LaneOp::store_row, .a = value, .index = result_pointer(item.result)});
+      list_.add({.op = VectorOp::store_row, .a = value, .index = result_pointer(item.result)});
     }
     code_.phases.back().row = std::move(list_.steps);
     return true;
@@ -447,8 +449,8 @@ class RowsPlanner {
   std::uint32_t num_operands_ = 0;
   RowsPlan plan_;
   std::uint32_t num_phases_ = 0;
-  LaneCode list_;
-  std::unordered_map<ValueId, std::uint16_t> lane_of_;  // by value: in list_
+  VectorProgram list_;
+  std::unordered_map<ValueId, std::uint16_t> virtual_register_of_;  // by value: in list_
 };
 
 }  // namespace

@@ -93,20 +93,20 @@ class RowsGenerator : private FoldAssembler {
     constexpr std::size_t most_vectors = 16, most_steps = 256;
     constexpr std::int64_t many_rows = 16;
     if (code_.phases.size() != 1) return;
-    const std::vector<LaneStep>& steps = code_.phases[0].elements;
+    const std::vector<VectorInst>& steps = code_.phases[0].elements;
     is_straight_ = row_vectors() <= most_vectors && !calls_out(steps) && code_.phases[0].row.empty() &&
                    steps.size() * row_vectors() <= most_steps &&
-                   std::none_of(steps.begin(), steps.end(), [](const LaneStep& step) {
+                   std::none_of(steps.begin(), steps.end(), [](const VectorInst& step) {
                      return is_fold(step.op) || (is_column_fold(step.op) && step.bits != 0);
                    });
     const auto folds = static_cast<std::size_t>(std::count_if(
-        steps.begin(), steps.end(), [](const LaneStep& step) { return is_column_fold(step.op); }));
+        steps.begin(), steps.end(), [](const VectorInst& step) { return is_column_fold(step.op); }));
     is_straight_ = is_straight_ && folds * row_vectors() <= most_accumulators() / 2;
     if (!is_straight_) return;
     const int last = is_512_ ? 16 : 9;  // of the registers that are held
     limit_ = is_512_ ? num_registers_ : spare_register;
     begin_shared();
-    for (const LaneStep& step : steps) {
+    for (const VectorInst& step : steps) {
       if (!is_column_fold(step.op)) continue;
       for (int v = 0; v < static_cast<int>(row_vectors()); ++v)
         held_folds_.emplace(std::pair(step.index, v), held_vector(step.index, v));
@@ -114,8 +114,8 @@ class RowsGenerator : private FoldAssembler {
     if (is_512_ && columns_left() != 0) set_tail();
     tail_is_set_ = true;
     const auto count = static_cast<int>(row_vectors());
-    for (const LaneStep& step : steps) {
-      if (step.op != LaneOp::load_column || limit_ - count < last ||
+    for (const VectorInst& step : steps) {
+      if (step.op != VectorOp::load_column || limit_ - count < last ||
           held_columns_.find({step.index, 0}) != held_columns_.end())
         continue;
       for (int v = 0; v < count; ++v)
@@ -268,7 +268,7 @@ class RowsGenerator : private FoldAssembler {
   // Straight-line code for vectors side by side, of each row the last one perhaps not whole.
   void vectors(std::int64_t count, bool masked) {
     masked_copy_ = masked ? static_cast<int>(count) - 1 : nowhere;
-    const std::vector<LaneStep> steps = laid_out(count);
+    const std::vector<VectorInst> steps = laid_out(count);
     for (std::int64_t copy = 0; fetches_ && copy < count - (masked ? 1 : 0); ++copy) fetch_next(copy);
     begin(steps);
     for (std::size_t i = 0; i < steps.size(); ++i) step(i);

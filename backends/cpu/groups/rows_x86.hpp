@@ -12,16 +12,16 @@
 #include <algorithm>
 #include <set>
 
-#include "cpu/groups/lanes_x86.hpp"
 #include "cpu/groups/reduce.hpp"
 #include "cpu/groups/rows.hpp"
+#include "cpu/groups/vector_x86.hpp"
 
 namespace tidu::cpu_detail {
 
-class RowsAssembler : protected LaneAssembler {
+class RowsAssembler : protected VectorAssembler {
  protected:
   RowsAssembler(const RowsCode& code, bool is_512)
-      : LaneAssembler(code.dtype, is_512), code_(code), lanes_(vector_ / element_), num_registers_(limit_) {
+      : VectorAssembler(code.dtype, is_512), code_(code), lanes_(vector_ / element_), num_registers_(limit_) {
     find_together();
     const std::int64_t blocks = (code.columns + fold_block - 1) / fold_block;
     parts_at_ = code.num_slots * line;
@@ -37,22 +37,22 @@ class RowsAssembler : protected LaneAssembler {
 
   static constexpr std::size_t line = 64;
   static constexpr std::size_t aligned(std::size_t bytes) { return (bytes + line - 1) / line * line; }
-  static bool is_fold(LaneOp op) { return op >= LaneOp::fold_sum && op <= LaneOp::fold_min; }
-  static bool is_column_fold(LaneOp op) { return op >= LaneOp::column_sum && op <= LaneOp::column_min; }
+  static bool is_fold(VectorOp op) { return op >= VectorOp::fold_sum && op <= VectorOp::fold_min; }
+  static bool is_column_fold(VectorOp op) { return op >= VectorOp::column_sum && op <= VectorOp::column_min; }
   // Of all vectors, and of those of a row.
-  static bool is_same(LaneOp op) {
-    return op == LaneOp::immediate || op == LaneOp::splat || op == LaneOp::splat_mask;
+  static bool is_same(VectorOp op) {
+    return op == VectorOp::immediate || op == VectorOp::splat || op == VectorOp::splat_mask;
   }
-  static bool is_same_in_row(LaneOp op) {
-    return op == LaneOp::slot || op == LaneOp::slot_mask || op == LaneOp::splat_row;
+  static bool is_same_in_row(VectorOp op) {
+    return op == VectorOp::slot || op == VectorOp::slot_mask || op == VectorOp::splat_row;
   }
   // As in folds.cpp.
   static constexpr std::int64_t long_line = 128;
   static constexpr std::int64_t few_lanes = 16, many_lanes = 64;
 
-  static std::vector<LaneStep> folds_of(const RowsCode::Phase& phase) {
-    std::vector<LaneStep> folds;
-    for (const LaneStep& step : phase.elements) {
+  static std::vector<VectorInst> folds_of(const RowsCode::Phase& phase) {
+    std::vector<VectorInst> folds;
+    for (const VectorInst& step : phase.elements) {
       if (is_fold(step.op)) folds.push_back(step);
     }
     return folds;
@@ -81,7 +81,7 @@ class RowsAssembler : protected LaneAssembler {
     }
   }
   bool has_streams() const {
-    const auto streams = [](const LaneStep& step) { return step.op == LaneOp::stream; };
+    const auto streams = [](const VectorInst& step) { return step.op == VectorOp::stream; };
     return std::any_of(code_.phases.begin(), code_.phases.end(), [&](const RowsCode::Phase& phase) {
       return std::any_of(phase.elements.begin(), phase.elements.end(), streams);
     });
@@ -96,22 +96,22 @@ class RowsAssembler : protected LaneAssembler {
   virtual void fold_column(std::size_t id, const Ymm& x) = 0;
 
   // The phase's steps for so many vectors of each of the rows together.
-  std::vector<LaneStep> laid_out(std::int64_t count) {
-    std::vector<LaneStep> steps;
+  std::vector<VectorInst> laid_out(std::int64_t count) {
+    std::vector<VectorInst> steps;
     copies_.clear();
     rows_.clear();
     const std::size_t length = elements_->size();
     const std::int64_t copies = together_ * count;
     std::vector<std::uint16_t> at(length * static_cast<std::size_t>(copies));
     const auto put = [&](std::size_t i, std::int64_t copy) {
-      LaneStep step = (*elements_)[i];
+      VectorInst step = (*elements_)[i];
       std::uint16_t* const own = at.data() + static_cast<std::size_t>(copy) * length;
       if ((is_same(step.op) && copy > 0) || (is_same_in_row(step.op) && copy % count > 0)) {
         own[i] = at[static_cast<std::size_t>(copy - 1) * length + i];
         return;
       }
       for (std::uint16_t* x : {&step.a, &step.b, &step.c}) {
-        if (*x != no_lane) *x = own[*x];
+        if (*x != no_register) *x = own[*x];
       }
       own[i] = static_cast<std::uint16_t>(steps.size());
       steps.push_back(step);
@@ -133,17 +133,17 @@ class RowsAssembler : protected LaneAssembler {
     cached_picks_.clear();
     if (calls_) return;
     std::vector<Xbyak::Reg64> free = {r8, r9, r10, r11, rcx, rsi, rdi};
-    for (const LaneStep& step : *elements_) {
+    for (const VectorInst& step : *elements_) {
       if (free.empty()) return;
-      if (step.op == LaneOp::load_picked && cached_picks_.find(step.index) == cached_picks_.end()) {
+      if (step.op == VectorOp::load_picked && cached_picks_.find(step.index) == cached_picks_.end()) {
         cached_picks_.emplace(step.index, free.back());
         mov(free.back(), in_picks(step.index));
         free.pop_back();
         continue;
       }
-      const bool reads = step.op <= LaneOp::splat_row;
-      const bool writes = step.op == LaneOp::store || step.op == LaneOp::stream ||
-                          step.op == LaneOp::store_mask || is_column_fold(step.op);
+      const bool reads = step.op <= VectorOp::splat_row;
+      const bool writes = step.op == VectorOp::store || step.op == VectorOp::stream ||
+                          step.op == VectorOp::store_mask || is_column_fold(step.op);
       if (!(reads || writes) || cached_.find(step.index) != cached_.end()) continue;
       cached_.emplace(step.index, free.back());
       mov(free.back(), ptr[r12 + 8 * static_cast<std::size_t>(step.index)]);
@@ -214,7 +214,7 @@ class RowsAssembler : protected LaneAssembler {
   }
 
   bool is_masked(std::size_t id) const { return copies_[id] == masked_copy_; }
-  int lane_of(std::size_t id) const { return copies_[id] * lanes_; }
+  int virtual_register_of(std::size_t id) const { return copies_[id] * lanes_; }
   // Is a smaller register what is left? It needs no mask, and what it writes can be read again at once, with
   // what lies behind it too.
   bool is_exact() const { return columns_left() * element_ == 16 || columns_left() * element_ == 32; }
@@ -232,10 +232,12 @@ class RowsAssembler : protected LaneAssembler {
     }
   }
   // Bytes from where the registers point to the step's vector.
-  std::size_t offset_of(std::size_t id) const { return static_cast<std::size_t>(lane_of(id) * element_); }
+  std::size_t offset_of(std::size_t id) const {
+    return static_cast<std::size_t>(virtual_register_of(id) * element_);
+  }
   // Likewise of a matrix' elements; elements themselves.
   std::size_t elements_to(std::size_t id) const {
-    return static_cast<std::size_t>(rows_[id] * code_.columns + lane_of(id));
+    return static_cast<std::size_t>(rows_[id] * code_.columns + virtual_register_of(id));
   }
   Address in_matrix(std::size_t id, const Xbyak::Reg64& from) {
     return ptr[from + r14 * element_ + elements_to(id) * static_cast<std::size_t>(element_)];
@@ -257,8 +259,8 @@ class RowsAssembler : protected LaneAssembler {
   // As much of a register as has an element of each of the rows together.
   Xmm of_rows(const Ymm& x) const { return together_ * element_ == 32 ? Ymm(x.getIdx()) : Xmm(x.getIdx()); }
 
-  bool is_late(LaneOp op) const override { return op <= LaneOp::immediate; }
-  bool can_load_again(std::size_t id) const override { return (*steps_)[id].op <= LaneOp::immediate; }
+  bool is_late(VectorOp op) const override { return op <= VectorOp::immediate; }
+  bool can_load_again(std::size_t id) const override { return (*steps_)[id].op <= VectorOp::immediate; }
 
   // The next row of each array is brought nearer, once for each row: rows begin where the hardware does not
   // look ahead, at the ends of pages. In the phase that takes longest, so that memory works while the core
@@ -271,9 +273,9 @@ class RowsAssembler : protected LaneAssembler {
     for (const RowsCode::Phase& phase : code_.phases) {
       constexpr std::size_t call = 20;  // as long as so many other steps
       std::size_t length = 0;
-      for (const LaneStep& step : phase.elements) {
-        length += step.op == LaneOp::call ? call : 1;
-        if (step.op == LaneOp::load || step.op == LaneOp::store) fetched.insert(step.index);
+      for (const VectorInst& step : phase.elements) {
+        length += step.op == VectorOp::call ? call : 1;
+        if (step.op == VectorOp::load || step.op == VectorOp::store) fetched.insert(step.index);
       }
       if (length > longest) fetching_ = &phase;
       longest = std::max(longest, length);
@@ -317,28 +319,28 @@ class RowsAssembler : protected LaneAssembler {
     to_mask(to);
   }
   void load(std::size_t id, int reg) override {
-    const LaneStep& step = (*steps_)[id];
+    const VectorInst& step = (*steps_)[id];
     const Ymm to = vector(reg);
     switch (step.op) {
-      case LaneOp::immediate: return vmovups(to, constant(step.bits));
-      case LaneOp::slot:
-      case LaneOp::slot_mask: return load_row(to, in_slot(step.index, rows_[id]));
-      case LaneOp::kept:
-      case LaneOp::kept_mask: return vmovups(to, in_kept(id, step.index));
-      case LaneOp::load: {
+      case VectorOp::immediate: return vmovups(to, constant(step.bits));
+      case VectorOp::slot:
+      case VectorOp::slot_mask: return load_row(to, in_slot(step.index, rows_[id]));
+      case VectorOp::kept:
+      case VectorOp::kept_mask: return vmovups(to, in_kept(id, step.index));
+      case VectorOp::load: {
         const Xbyak::Reg64 from = pointer(step.index);
         return load_elements(to, id, from, false);
       }
-      case LaneOp::load_column: {
+      case VectorOp::load_column: {
         const auto held = held_columns_.find({step.index, copies_[id]});
         if (held != held_columns_.end()) return vmovaps(to, vector(held->second));
         ++column_uses_[{step.index, copies_[id]}];
         return load_elements(to, id, pointer(step.index), true);
       }
-      case LaneOp::load_picked: return load_elements(to, id, picked(step.index), true);
-      case LaneOp::load_mask: return load_mask_bytes(to, id, pointer(step.index));
-      case LaneOp::splat_row: return load_row(to, of_row(id, pointer(step.index)));
-      case LaneOp::splat: return broadcast(to, ptr[pointer(step.index)]);
+      case VectorOp::load_picked: return load_elements(to, id, picked(step.index), true);
+      case VectorOp::load_mask: return load_mask_bytes(to, id, pointer(step.index));
+      case VectorOp::splat_row: return load_row(to, of_row(id, pointer(step.index)));
+      case VectorOp::splat: return broadcast(to, ptr[pointer(step.index)]);
       default: break;
     }
     movzx(eax, byte[pointer(step.index)]);  // splat_mask
@@ -367,18 +369,18 @@ class RowsAssembler : protected LaneAssembler {
   }
 
   void store(std::size_t id) override {
-    const LaneStep& step = (*steps_)[id];
+    const VectorInst& step = (*steps_)[id];
     const Ymm x = in_register(step.a);
     switch (step.op) {
-      case LaneOp::store: {
+      case VectorOp::store: {
         const Xbyak::Reg64 into = pointer(step.index);
         return store_elements(id, into, x, false);
       }
-      case LaneOp::stream: return vmovntps(in_matrix(id, pointer(step.index)), x);
-      case LaneOp::store_mask: return store_mask_bytes(id, pointer(step.index), x);
-      case LaneOp::keep: return vmovups(in_kept(id, step.index), x);
-      case LaneOp::set_slot: return store_rows(in_slot(step.index, rows_[id]), x);
-      case LaneOp::store_row: return store_rows(of_row(id, pointer(step.index)), x);
+      case VectorOp::stream: return vmovntps(in_matrix(id, pointer(step.index)), x);
+      case VectorOp::store_mask: return store_mask_bytes(id, pointer(step.index), x);
+      case VectorOp::keep: return vmovups(in_kept(id, step.index), x);
+      case VectorOp::set_slot: return store_rows(in_slot(step.index, rows_[id]), x);
+      case VectorOp::store_row: return store_rows(of_row(id, pointer(step.index)), x);
       default: break;
     }
     is_fold(step.op) ? fold(id, x) : fold_column(id, x);
@@ -428,9 +430,9 @@ class RowsAssembler : protected LaneAssembler {
   const int num_registers_;
   std::size_t parts_at_ = 0, parts_size_ = 0, accumulators_at_ = 0, kept_at_ = 0, kept_size_ = 0;
   std::size_t picks_at_ = 0, scratch_ = 0;
-  const std::vector<LaneStep>* elements_ = nullptr;  // of the phase
-  bool calls_ = false;                               // has the phase calls?
-  std::map<std::uint32_t, Xbyak::Reg64> cached_;     // by pointer
+  const std::vector<VectorInst>* elements_ = nullptr;  // of the phase
+  bool calls_ = false;                                 // has the phase calls?
+  std::map<std::uint32_t, Xbyak::Reg64> cached_;       // by pointer
   std::map<std::uint32_t, Xbyak::Reg64> cached_picks_;
   std::vector<std::uint32_t> fetched_;  // pointers: see find_fetched
   const RowsCode::Phase* fetching_ = nullptr;

@@ -22,7 +22,7 @@ class FoldAssembler : protected RowsAssembler {
   // Folds of all rows stay in registers from the first row to the last, where there are enough.
   void find_column_folds() {
     column_folds_.clear();
-    for (const LaneStep& step : *elements_) {
+    for (const VectorInst& step : *elements_) {
       if (is_column_fold(step.op) && step.bits == 0) column_folds_.push_back(step.index);
     }
     if (num_accumulators() + column_folds_.size() * row_vectors() > most_accumulators())
@@ -46,20 +46,20 @@ class FoldAssembler : protected RowsAssembler {
       }
     }
   }
-  static LaneOp with(LaneOp op) {
-    if (op == LaneOp::fold_sum || op == LaneOp::column_sum) return LaneOp::add;
-    return op == LaneOp::fold_max || op == LaneOp::column_max ? LaneOp::max : LaneOp::min;
+  static VectorOp with(VectorOp op) {
+    if (op == VectorOp::fold_sum || op == VectorOp::column_sum) return VectorOp::add;
+    return op == VectorOp::fold_max || op == VectorOp::column_max ? VectorOp::max : VectorOp::min;
   }
   // What changes nothing: -0, and infinities.
-  std::uint64_t identity(LaneOp op) const {
-    const LaneOp kind = with(op);
-    if (kind == LaneOp::add) return sign_bit();
+  std::uint64_t identity(VectorOp op) const {
+    const VectorOp kind = with(op);
+    if (kind == VectorOp::add) return sign_bit();
     const std::uint64_t infinity = is_f64_ ? 0x7ff0000000000000U : 0x7f800000U;
-    return kind == LaneOp::max ? infinity | sign_bit() : infinity;
+    return kind == VectorOp::max ? infinity | sign_bit() : infinity;
   }
   // r = a with b; r is neither.
-  void folded(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
-    if (with(op) == LaneOp::add) {
+  void folded(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+    if (with(op) == VectorOp::add) {
       is_f64_ ? vaddpd(r, a, b) : vaddps(r, a, b);
     } else {
       extremum(with(op), r, a, b);
@@ -82,7 +82,7 @@ class FoldAssembler : protected RowsAssembler {
     return of_row * static_cast<std::size_t>(accumulators_) + static_cast<std::size_t>(k);
   }
   void fold(std::size_t id, Ymm x) override {
-    const LaneStep& step = (*steps_)[id];
+    const VectorInst& step = (*steps_)[id];
     std::size_t f = 0;
     while (folds_[f].index != step.index) ++f;
     const std::size_t i = accumulator(f, copies_[id] % accumulators_, rows_[id] - first_row_);
@@ -115,7 +115,7 @@ class FoldAssembler : protected RowsAssembler {
     const bool registers = in_registers();
     const Ymm a = vector(registers ? accumulator_register(i) : temporary());
     if (!registers) vmovups(a, accumulator_memory(i));
-    if (with(step.op) == LaneOp::add) {
+    if (with(step.op) == VectorOp::add) {
       folded(step.op, a, a, x);
       if (!registers) vmovups(accumulator_memory(i), a);
     } else {
@@ -126,7 +126,7 @@ class FoldAssembler : protected RowsAssembler {
   }
   // All accumulators of a fold to one element, in lane 0 of register 0. No value is in a register.
   void combine(std::size_t f) {
-    const LaneOp op = folds_[f].op;
+    const VectorOp op = folds_[f].op;
     const bool registers = in_registers();
     const auto get = [&](std::int64_t k, int into) {
       const std::size_t i = accumulator(f, k);
@@ -164,7 +164,7 @@ class FoldAssembler : protected RowsAssembler {
   // have to reach the cache before.
   void combine_rows(std::size_t f) {
     if (is_512_ && !is_f64_ && together_ == 8) return combine_eight_rows(f);
-    const LaneOp op = folds_[f].op;
+    const VectorOp op = folds_[f].op;
     const std::int64_t at_once = 16 / element_;
     for (std::int64_t first = 0; first < together_; first += at_once) {
       for (std::int64_t row = 0; row < at_once; ++row) {
@@ -207,7 +207,7 @@ class FoldAssembler : protected RowsAssembler {
   // The same of eight vectors of 16 elements, half as many of which are left each time: side by side are
   // halves of two rows, quarters of four, and two elements each of all.
   void combine_eight_rows(std::size_t f) {
-    const LaneOp op = folds_[f].op;
+    const VectorOp op = folds_[f].op;
     const auto row = [&](std::int64_t r) { return Zmm(accumulator_register(accumulator(f, 0, r))); };
     for (const auto& [a, b] : {std::pair(0, 2), std::pair(4, 6), std::pair(1, 3), std::pair(5, 7)}) {
       vinsertf64x4(Zmm(4), row(a), Ymm(row(b).getIdx()), 1);
@@ -228,17 +228,17 @@ class FoldAssembler : protected RowsAssembler {
     vmovups(in_slot(folds_[f].index, first_row_), Ymm(0));
   }
   // Register 0 with register 1: whole vectors cost no more, and what is beyond does not count.
-  void halved(LaneOp op) {
+  void halved(VectorOp op) {
     folded(op, Ymm(2), Ymm(0), Ymm(1));
     vmovaps(Ymm(0), Ymm(2));
   }
   // What folds made of each block, to one.
   void finish_folds() {
     vzeroupper();
-    for (const LaneStep& step : folds_) {
-      const Primitive& reduction = with(step.op) == LaneOp::add   ? prim::reduce_sum
-                                   : with(step.op) == LaneOp::max ? prim::reduce_max
-                                                                  : prim::reduce_min;
+    for (const VectorInst& step : folds_) {
+      const Primitive& reduction = with(step.op) == VectorOp::add   ? prim::reduce_sum
+                                   : with(step.op) == VectorOp::max ? prim::reduce_max
+                                                                    : prim::reduce_min;
       lea(rdi, ptr[r15 + parts_at_ + step.index * parts_size_]);
       mov(rsi, static_cast<std::uint64_t>(code_.columns));
       lea(rdx, in_slot(step.index));
@@ -247,7 +247,7 @@ class FoldAssembler : protected RowsAssembler {
     }
   }
   void fold_column(std::size_t id, const Ymm& x) override {
-    const LaneStep& step = (*steps_)[id];
+    const VectorInst& step = (*steps_)[id];
     const Ymm a = vector(temporary());
     const bool shared = step.bits == 0;
     if (const auto all = held_folds_.find({step.index, copies_[id]}); all != held_folds_.end()) {
@@ -267,12 +267,12 @@ class FoldAssembler : protected RowsAssembler {
     }
     load_elements(a, id, pointer(step.index), shared);
     Ymm r = a;
-    if (with(step.op) != LaneOp::add) r = vector(temporary());
+    if (with(step.op) != VectorOp::add) r = vector(temporary());
     folded(step.op, r, a, x);
     store_elements(id, pointer(step.index), r, shared);
   }
 
-  std::vector<LaneStep> folds_;                              // of the phase
+  std::vector<VectorInst> folds_;                            // of the phase
   std::int64_t accumulators_ = 0;                            // of a fold and row
   std::vector<std::uint32_t> column_folds_;                  // pointers: see find_column_folds
   std::map<std::pair<std::uint32_t, int>, int> held_folds_;  // of all rows: by pointer and vector a register

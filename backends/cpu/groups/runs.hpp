@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "cpu/compiled.hpp"
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "tidu/cpu/program.hpp"
 
 namespace tidu::cpu_detail {
@@ -29,13 +29,13 @@ namespace tidu::cpu_detail {
 inline constexpr std::int64_t fewest_in_run = 8;
 inline constexpr std::int64_t most_in_run = 63;
 
-/// Steps (see LaneOp) on arrays of `elements` elements and on single ones. Operands and results are numbered
-/// together, as pointers. What is loaded of one element, folds, and what is computed of them alone has the
-/// same element in every lane.
+/// Steps (see VectorOp) on arrays of `elements` elements and on single ones. Operands and results are
+/// numbered together, as pointers. What is loaded of one element, folds, and what is computed of them alone
+/// has the same element in every lane.
 struct RunCode {
   /// In addition to what elements have: fold_sum, fold_max and fold_min make a value; store_row stores one
   /// element, store_mask with `bits` set likewise; a call with `bits` set is of one element.
-  LaneCode lanes;
+  VectorProgram lanes;
   std::int64_t elements = 0;
   friend bool operator==(const RunCode&, const RunCode&) = default;
   std::uint64_t hash() const;
@@ -75,7 +75,7 @@ constexpr bool fits_run(std::int64_t elements, DType dtype, std::int64_t vector_
 }
 
 /// The C++ library's function of one element, of f32 or f64; null for those of two. In runs_plan.cpp.
-const void* scalar_address_of(LaneFunction function, bool is_f64);
+const void* scalar_address_of(VectorFunction function, bool is_f64);
 
 /// In runs_x86.cpp. Null where memory for code is not to be had.
 std::shared_ptr<const RunKernel> generate(const RunCode& code, VectorUnits units);

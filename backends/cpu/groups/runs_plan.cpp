@@ -146,28 +146,28 @@ class RunFinder {
   }
   bool can_compute(std::uint32_t operation, const std::vector<DType>& dtypes, DType dtype) const {
     const Operation at = graph_.operation(operation);
-    LaneCode code;
+    VectorProgram code;
     code.dtype = dtype;
     std::vector<std::uint16_t> lanes;
     for (const DType each : dtypes) {
       if (each != bool_ && each != dtype) return false;
-      lanes.push_back(code.add({.op = each == bool_ ? LaneOp::load_mask : LaneOp::load}));
+      lanes.push_back(code.add({.op = each == bool_ ? VectorOp::load_mask : VectorOp::load}));
     }
     const Type out = graph_.type(at.output());
     const auto value = add_operation(code, at.op(), dtype, lanes, out.dtype());
     if (!value || *value < lanes.size()) return false;
-    for (const LaneStep& step : code.steps) {
-      const auto function = static_cast<LaneFunction>(step.index);
-      if (step.op == LaneOp::call && out.size() == 1 && scalar_address_of(function, true) == nullptr)
+    for (const VectorInst& step : code.steps) {
+      const auto function = static_cast<VectorFunction>(step.index);
+      if (step.op == VectorOp::call && out.size() == 1 && scalar_address_of(function, true) == nullptr)
         return false;
     }
     return true;
   }
-  std::optional<LaneOp> fold_of(std::uint32_t operation) const {
+  std::optional<VectorOp> fold_of(std::uint32_t operation) const {
     const Primitive& primitive = *g_.operations[operation].op->primitive;
-    if (is_any_of(primitive, prim::reduce_sum)) return LaneOp::fold_sum;
-    if (is_any_of(primitive, prim::reduce_max)) return LaneOp::fold_max;
-    if (is_any_of(primitive, prim::reduce_min)) return LaneOp::fold_min;
+    if (is_any_of(primitive, prim::reduce_sum)) return VectorOp::fold_sum;
+    if (is_any_of(primitive, prim::reduce_max)) return VectorOp::fold_max;
+    if (is_any_of(primitive, prim::reduce_min)) return VectorOp::fold_min;
     return std::nullopt;
   }
   std::int64_t vector_bytes() const { return static_cast<std::int64_t>(options_.lanes->vector_bytes()); }
@@ -232,7 +232,7 @@ class RunFinder {
       }
     }
     for (const ValueId id : graph_.outputs()) last_read_[roots_[id]] = nodes.size();
-    lane_of_.assign(graph_.num_values(), no_lane);
+    virtual_register_of_.assign(graph_.num_values(), no_register);
     made_in_.assign(graph_.num_values(), 0);
   }
 
@@ -242,10 +242,10 @@ class RunFinder {
     draft.run.first = piece.first;
     draft.run.count = piece.count;
     draft.code.elements = piece.elements;
-    LaneCode& code = draft.code.lanes;
+    VectorProgram& code = draft.code.lanes;
     code.dtype = piece.dtype;
     const auto set = [&](ValueId id, std::uint16_t lane) {
-      lane_of_[id] = lane;
+      virtual_register_of_[id] = lane;
       made_in_[id] = number;
     };
     const std::size_t end = piece.first + piece.count;
@@ -253,17 +253,17 @@ class RunFinder {
       const std::uint32_t index = operation_at(node);
       const Kind::Of kind = kind_of(index).of;
       std::array<std::uint16_t, 3> lanes{};
-      std::size_t num_lanes = 0;
+      std::size_t num_registers = 0;
       for (const ValueId operand : operands(index)) {
         const ValueId id = roots_[operand];
         if (made_in_[id] != number) {
           const Type type = graph_.type(id);
           const bool mask = type.dtype() == bool_;
-          const LaneOp op = type.size() == 1 ? (mask ? LaneOp::splat_mask : LaneOp::splat)
-                                             : (mask ? LaneOp::load_mask : LaneOp::load);
+          const VectorOp op = type.size() == 1 ? (mask ? VectorOp::splat_mask : VectorOp::splat)
+                                               : (mask ? VectorOp::load_mask : VectorOp::load);
           set(id, code.add({.op = op, .index = pointer(draft, id)}));
         }
-        lanes[num_lanes++] = lane_of_[id];
+        lanes[num_registers++] = virtual_register_of_[id];
       }
       const ValueId result = g_.operations[index].first_output;
       const Type type = graph_.type(result);
@@ -274,17 +274,17 @@ class RunFinder {
         const std::size_t before = code.steps.size();
         const Op op = Op::of(g_.operations[index].op);
         const auto made =
-            add_operation(code, op, code.dtype, std::span(lanes).first(num_lanes), type.dtype());
+            add_operation(code, op, code.dtype, std::span(lanes).first(num_registers), type.dtype());
         if (!made) return;
         lane = *made;
         for (std::size_t i = before; type.size() == 1 && i < code.steps.size(); ++i) {
-          if (code.steps[i].op == LaneOp::call) code.steps[i].bits = 1;
+          if (code.steps[i].op == VectorOp::call) code.steps[i].bits = 1;
         }
       }
       set(result, lane);
       if (last_read_[result] < end) continue;
       const bool mask = type.dtype() == bool_, one = type.size() == 1;
-      const LaneOp store = mask ? LaneOp::store_mask : one ? LaneOp::store_row : LaneOp::store;
+      const VectorOp store = mask ? VectorOp::store_mask : one ? VectorOp::store_row : VectorOp::store;
       code.add({.op = store, .a = lane, .index = pointer(draft, result), .bits = mask && one ? 1U : 0U});
     }
     constexpr std::size_t most_steps = 4096;
@@ -341,7 +341,7 @@ class RunFinder {
   std::int64_t elements_ = 1;
   std::vector<Piece> pieces_;
   std::vector<Draft> drafts_;
-  std::vector<std::uint16_t> lane_of_;  // by root, in the draft with the number made_in_
+  std::vector<std::uint16_t> virtual_register_of_;  // by root, in the draft with the number made_in_
   std::vector<std::uint32_t> made_in_;
   std::uint32_t num_drafts_ = 0;  // with those that were dropped
 };
@@ -368,8 +368,8 @@ const void* function_address(T (*function)(T)) {
 
 }  // namespace
 
-// In the order of LaneFunction.
-const void* scalar_address_of(LaneFunction function, bool is_f64) {
+// In the order of VectorFunction.
+const void* scalar_address_of(VectorFunction function, bool is_f64) {
   // clang-format off
   static const void* const addresses[][2] = {
       TIDU_SCALAR_ROW(exp) TIDU_SCALAR_ROW(exp2) TIDU_SCALAR_ROW(expm1) TIDU_SCALAR_ROW(log)
@@ -379,9 +379,9 @@ const void* scalar_address_of(LaneFunction function, bool is_f64) {
       TIDU_SCALAR_ROW(atanh) TIDU_SCALAR_ROW(cbrt) TIDU_SCALAR_ROW(erf) TIDU_SCALAR_ROW(erfc)
   };
   // clang-format on
-  static_assert(static_cast<std::size_t>(LaneFunction::first_of_two) ==
+  static_assert(static_cast<std::size_t>(VectorFunction::first_of_two) ==
                 sizeof addresses / sizeof addresses[0]);
-  if (function >= LaneFunction::first_of_two) return nullptr;
+  if (function >= VectorFunction::first_of_two) return nullptr;
   return addresses[static_cast<std::size_t>(function)][is_f64 ? 1 : 0];
 }
 #undef TIDU_SCALAR_ROW

@@ -6,16 +6,16 @@
 
 #if defined(TIDU_WITH_LANES)
 
-#include "cpu/groups/lanes_x86.hpp"
 #include "cpu/groups/reduce.hpp"
+#include "cpu/groups/vector_x86.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
-class RunGenerator : private LaneAssembler {
+class RunGenerator : private VectorAssembler {
  public:
   RunGenerator(const RunCode& code, bool is_512)
-      : LaneAssembler(code.lanes.dtype, is_512),
+      : VectorAssembler(code.lanes.dtype, is_512),
         code_(code),
         elements_(static_cast<int>(code.elements)),
         lanes_(vector_ / element_),
@@ -30,13 +30,13 @@ class RunGenerator : private LaneAssembler {
     open_frame();
     mov(rbx, rdi);
     for (std::size_t i = 0; i < list_.size(); ++i) {
-      const LaneStep& step = list_[i];
+      const VectorInst& step = list_[i];
       if (is_of_one(step)) {
         call_of_one(i, step);
       } else {
         this->step(i);
       }
-      if (step.op != LaneOp::call || !(is_of_one(step) || calls_out(step))) continue;
+      if (step.op != VectorOp::call || !(is_of_one(step) || calls_out(step))) continue;
       held_ = no_index;
       has_tail_ = false;
     }
@@ -52,39 +52,40 @@ class RunGenerator : private LaneAssembler {
  private:
   // The steps for each vector; of values that are the same in every lane one for all.
   void lay_out() {
-    const std::vector<LaneStep>& steps = code_.lanes.steps;
+    const std::vector<VectorInst>& steps = code_.lanes.steps;
     const auto vectors = static_cast<std::size_t>(vectors_);
     std::vector<std::uint16_t> at(steps.size() * vectors);  // by value and vector
     std::vector<bool> same(steps.size());
-    const auto put = [this](LaneStep step, std::size_t vector) {
+    const auto put = [this](VectorInst step, std::size_t vector) {
       list_.push_back(step);
       vector_of_.push_back(static_cast<int>(vector));
       return static_cast<std::uint16_t>(list_.size() - 1);
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const auto of_vector = [&](std::size_t vector) {
-        LaneStep step = steps[i];
+        VectorInst step = steps[i];
         for (std::uint16_t* x : {&step.a, &step.b, &step.c}) {
-          if (*x != no_lane) *x = at[*x * vectors + vector];
+          if (*x != no_register) *x = at[*x * vectors + vector];
         }
         return step;
       };
-      const LaneStep& step = steps[i];
+      const VectorInst& step = steps[i];
       if (is_fold(step.op)) {
         for (std::uint32_t v = 0; v < vectors; ++v)
-          put({.op = LaneOp::keep,
+          put({.op = VectorOp::keep,
                .a = of_vector(v).a,
                .index = v,
                .bits = static_cast<std::uint64_t>(step.op)},
               v);
         same[i] = true;
       } else if (num_operands(step.op) == 0) {
-        same[i] = step.op != LaneOp::load && step.op != LaneOp::load_mask;
-      } else if (step.op >= LaneOp::store) {
-        same[i] = step.op == LaneOp::store_row || step.bits != 0;
+        same[i] = step.op != VectorOp::load && step.op != VectorOp::load_mask;
+      } else if (step.op >= VectorOp::store) {
+        same[i] = step.op == VectorOp::store_row || step.bits != 0;
       } else {
         same[i] = true;
-        for (const std::uint16_t x : {step.a, step.b, step.c}) same[i] = same[i] && (x == no_lane || same[x]);
+        for (const std::uint16_t x : {step.a, step.b, step.c})
+          same[i] = same[i] && (x == no_register || same[x]);
       }
       std::uint16_t last = 0;
       for (std::size_t v = 0; v < vectors; ++v) {
@@ -93,16 +94,16 @@ class RunGenerator : private LaneAssembler {
       }
     }
   }
-  static bool is_fold(LaneOp op) { return op >= LaneOp::fold_sum && op <= LaneOp::fold_min; }
-  static bool is_of_one(const LaneStep& step) { return step.op == LaneOp::call && step.bits != 0; }
+  static bool is_fold(VectorOp op) { return op >= VectorOp::fold_sum && op <= VectorOp::fold_min; }
+  static bool is_of_one(const VectorInst& step) { return step.op == VectorOp::call && step.bits != 0; }
 
-  void call_of_one(std::size_t i, const LaneStep& step) {
+  void call_of_one(std::size_t i, const VectorInst& step) {
     if (values_[i].uses.empty()) return used(step);
     pinned_ = 0;
     before_call(i, step);
     vzeroupper();
-    mov(rax,
-        reinterpret_cast<std::uintptr_t>(scalar_address_of(static_cast<LaneFunction>(step.index), is_f64_)));
+    mov(rax, reinterpret_cast<std::uintptr_t>(
+                 scalar_address_of(static_cast<VectorFunction>(step.index), is_f64_)));
     call(rax);
     broadcast(vector(0), Xmm(0));
     put(i, 0);
@@ -153,19 +154,19 @@ class RunGenerator : private LaneAssembler {
   // Memory is as it was for as long as an operation is to come that reads it. What a broadcast repeats is in
   // use for longer: single elements are loaded once, where they are read first.
   bool can_load_again(std::size_t id) const override {
-    const LaneOp op = (*steps_)[id].op;
-    return op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::immediate;
+    const VectorOp op = (*steps_)[id].op;
+    return op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate;
   }
-  bool is_late(LaneOp op) const override { return op == LaneOp::immediate; }
+  bool is_late(VectorOp op) const override { return op == VectorOp::immediate; }
 
   void load(std::size_t id, int reg) override {
-    const LaneStep& step = (*steps_)[id];
+    const VectorInst& step = (*steps_)[id];
     const Ymm to = vector(reg);
     switch (step.op) {
-      case LaneOp::immediate: return vmovups(to, constant(step.bits));
-      case LaneOp::splat: return broadcast(to, ptr[pointer(step.index)]);
-      case LaneOp::load: return load_elements(to, id);
-      case LaneOp::load_mask: load_bytes(to, id); break;
+      case VectorOp::immediate: return vmovups(to, constant(step.bits));
+      case VectorOp::splat: return broadcast(to, ptr[pointer(step.index)]);
+      case VectorOp::load: return load_elements(to, id);
+      case VectorOp::load_mask: load_bytes(to, id); break;
       default:
         movzx(eax, byte[pointer(step.index)]);
         held_ = no_index;
@@ -195,13 +196,13 @@ class RunGenerator : private LaneAssembler {
   }
 
   void store(std::size_t id) override {
-    const LaneStep& step = (*steps_)[id];
+    const VectorInst& step = (*steps_)[id];
     const Ymm x = in_register(step.a);
     switch (step.op) {
-      case LaneOp::store: return store_elements(id, x);
-      case LaneOp::store_row: return store_element(ptr[pointer(step.index)], x);
-      case LaneOp::store_mask: return store_bytes(id, to_bytes(x), step.bits != 0 ? 1 : lanes_);
-      case LaneOp::keep: return keep(id, x);
+      case VectorOp::store: return store_elements(id, x);
+      case VectorOp::store_row: return store_element(ptr[pointer(step.index)], x);
+      case VectorOp::store_mask: return store_bytes(id, to_bytes(x), step.bits != 0 ? 1 : lanes_);
+      case VectorOp::keep: return keep(id, x);
       default: return fold(id);
     }
   }
@@ -229,30 +230,32 @@ class RunGenerator : private LaneAssembler {
     }
   }
 
-  static LaneOp with(LaneOp fold) {
-    return fold == LaneOp::fold_sum ? LaneOp::add : fold == LaneOp::fold_max ? LaneOp::max : LaneOp::min;
+  static VectorOp with(VectorOp fold) {
+    return fold == VectorOp::fold_sum   ? VectorOp::add
+           : fold == VectorOp::fold_max ? VectorOp::max
+                                        : VectorOp::min;
   }
   // r = a with b; r is neither.
-  void folded(LaneOp fold, const Ymm& r, const Ymm& a, const Ymm& b) {
-    if (fold == LaneOp::fold_sum) {
+  void folded(VectorOp fold, const Ymm& r, const Ymm& a, const Ymm& b) {
+    if (fold == VectorOp::fold_sum) {
       is_f64_ ? vaddpd(r, a, b) : vaddps(r, a, b);
     } else {
       extremum(with(fold), r, a, b);
     }
   }
   // -0, and infinities, change nothing.
-  std::uint64_t identity(LaneOp fold) const {
-    if (fold == LaneOp::fold_sum) return sign_bit();
+  std::uint64_t identity(VectorOp fold) const {
+    if (fold == VectorOp::fold_sum) return sign_bit();
     const std::uint64_t infinity = is_f64_ ? 0x7ff0000000000000U : 0x7f800000U;
-    return fold == LaneOp::fold_max ? infinity | sign_bit() : infinity;
+    return fold == VectorOp::fold_max ? infinity | sign_bit() : infinity;
   }
   // A vector of what is folded, to its slot; what it does not fill are elements that change nothing.
   void keep(std::size_t id, const Ymm& x) {
-    const LaneStep& step = (*steps_)[id];
+    const VectorInst& step = (*steps_)[id];
     vmovups(slot_address(static_cast<int>(step.index)), x);
     if (!is_masked(id) || elements_ < few_lanes) return;
     const Ymm rest = vector(temporary());
-    vmovups(rest, constant(identity(static_cast<LaneOp>(step.bits))));
+    vmovups(rest, constant(identity(static_cast<VectorOp>(step.bits))));
     set_tail();
     if (is_512_) {
       is_f64_ ? vmovapd(rest | k2, x) : vmovaps(rest | k2, x);
@@ -263,14 +266,14 @@ class RunGenerator : private LaneAssembler {
   }
   // As fold_line does it, from the slots.
   void fold(std::size_t id) {
-    const LaneStep& step = (*steps_)[id];
+    const VectorInst& step = (*steps_)[id];
     const Ymm r = vector(temporary()), a = vector(temporary()), b = vector(temporary());
     if (elements_ < few_lanes) {
       const auto element = [this](int i) { return ptr[rsp + static_cast<std::size_t>(i * element_)]; };
       const Xmm one(a.getIdx()), other(b.getIdx());
       is_f64_ ? vmovsd(one, element(0)) : vmovss(one, element(0));
       for (int i = 1; i < elements_; ++i) {
-        if (step.op == LaneOp::fold_sum) {
+        if (step.op == VectorOp::fold_sum) {
           is_f64_ ? vaddsd(one, one, element(i)) : vaddss(one, one, element(i));
           continue;
         }
@@ -298,7 +301,7 @@ class RunGenerator : private LaneAssembler {
     put(id, reg);
   }
   // All lanes of a to one, in lane 0 of it.
-  void halve(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+  void halve(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
     const Ymm a256(a.getIdx()), b256(b.getIdx());
     const Xmm a128(a.getIdx()), b128(b.getIdx());
     const auto add_half = [&] {
@@ -330,7 +333,7 @@ class RunGenerator : private LaneAssembler {
 
   const RunCode& code_;
   const int elements_, lanes_, vectors_;
-  std::vector<LaneStep> list_;
+  std::vector<VectorInst> list_;
   std::vector<int> vector_of_;     // by step
   std::uint32_t held_ = no_index;  // the pointer in rax
   bool has_tail_ = false;          // does k2 have the mask?

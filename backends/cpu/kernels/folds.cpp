@@ -48,10 +48,10 @@ inline __attribute__((always_inline)) T finish(T* each, const T* x, std::int64_t
 template <Fold fold, class T>
 struct Baseline {
   static T line(const T* x, std::int64_t count) {
-    return count < long_line ? in_lanes<few_lanes>(x, count) : in_lanes<many_lanes>(x, count);
+    return count < long_line ? in_vectors<few_lanes>(x, count) : in_vectors<many_lanes>(x, count);
   }
   template <std::int64_t lanes>
-  static T in_lanes(const T* x, std::int64_t count) {
+  static T in_vectors(const T* x, std::int64_t count) {
     T each[lanes];
     for (std::int64_t k = 0; k < lanes; ++k) each[k] = x[k];
     std::int64_t i = lanes;
@@ -152,10 +152,10 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
       return keep(a, min(a, b));                                                                           \
     }                                                                                                      \
     __attribute__((target(targets))) static T line(const T* x, std::int64_t count) {                       \
-      return count < long_line ? in_lanes<few_lanes>(x, count) : in_lanes<many_lanes>(x, count);           \
+      return count < long_line ? in_vectors<few_lanes>(x, count) : in_vectors<many_lanes>(x, count);           \
     }                                                                                                      \
     template <std::int64_t lanes>                                                                          \
-    __attribute__((target(targets))) static T in_lanes(const T* x, std::int64_t count) {                   \
+    __attribute__((target(targets))) static T in_vectors(const T* x, std::int64_t count) {                   \
       constexpr int vectors = static_cast<int>(lanes) / (width);                                           \
       V lane[vectors];                                                                                     \
       for (int k = 0; k < vectors; ++k) lane[k] = load(x + k * (width));                                   \

@@ -3,7 +3,7 @@
 // run to run.
 #include "cpu/compare.hpp"
 #include "cpu/compiled.hpp"
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "support/distance.hpp"
 #include "support/support.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
@@ -135,7 +135,7 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   const std::vector<Tensor> inputs = random_inputs(graph, random);
   // Groups for which no code is generated keep what is between their operations, which nobody predicts.
   cpu_detail::CompileOptions options;
-  options.lanes = cpu_detail::LaneCompiler::get(VectorUnits::automatic);
+  options.lanes = cpu_detail::VectorJit::get(VectorUnits::automatic);
   const cpu_detail::Compiled compiled(program, options, *kernels, arena);
   std::size_t outputs = 0;  // the small ones, which are not from there
   for (const Tensor& result : compiled.run(inputs)) {

@@ -5,7 +5,7 @@
 
 #include "cpu/compare.hpp"
 #include "cpu/compiled.hpp"
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/kernel_table.hpp"
 #include "support/support.hpp"
 #include "tidu/primitives/control_flow.hpp"
@@ -24,7 +24,7 @@ Usage use_memory(const Graph& graph, std::mt19937_64& random, int threads, const
   const auto arena = std::make_shared<cpu_detail::Arena>(std::size_t{1} << 30);
   cpu_detail::CompileOptions options;
   options.threads = threads;
-  options.lanes = cpu_detail::LaneCompiler::get(VectorUnits::automatic);
+  options.lanes = cpu_detail::VectorJit::get(VectorUnits::automatic);
   const cpu_detail::Compiled compiled(program, options, kernels, arena);
   std::vector<Tensor> inputs;
   for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {}, random));
@@ -67,7 +67,7 @@ Graph step(std::int64_t n) {
 TEST_CASE(
     "[places] columns that are in no memory are not counted, nor parts of results that blocks write where "
     "they are") {
-  if (cpu_detail::LaneCompiler::get(VectorUnits::automatic) == nullptr) {
+  if (cpu_detail::VectorJit::get(VectorUnits::automatic) == nullptr) {
     MESSAGE("skipped: no code is generated for this processor");
     return;
   }

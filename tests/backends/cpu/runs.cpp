@@ -20,7 +20,7 @@ namespace {
 
 CompileOptions compile_options(VectorUnits units) {
   CompileOptions options;
-  options.lanes = LaneCompiler::get(units);
+  options.lanes = VectorJit::get(units);
   return options;
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("[runs] a recurrence on short arrays runs in runs, with the bits of it
         const Graph graph = recurrence(dtype, length, 20);
         std::size_t nodes = 0;
         const std::size_t in_runs = operations_in_runs(graph, each, &nodes);
-        const auto bytes = static_cast<std::int64_t>(LaneCompiler::get(each)->vector_bytes());
+        const auto bytes = static_cast<std::int64_t>(VectorJit::get(each)->vector_bytes());
         if (fits_run(length, dtype, bytes)) {
           CHECK(in_runs > nodes * 3 / 4 - 40);
         } else {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 
 namespace tidu::test {
 
@@ -13,7 +13,7 @@ namespace tidu::test {
 inline std::vector<VectorUnits> units() {
   std::vector<VectorUnits> found;
   for (const VectorUnits each : {VectorUnits::avx2, VectorUnits::avx512}) {
-    if (cpu_detail::LaneCompiler::get(each) != nullptr) found.push_back(each);
+    if (cpu_detail::VectorJit::get(each) != nullptr) found.push_back(each);
   }
   if (found.empty()) MESSAGE("SKIPPED: no code for vectors can be generated here");
   return found;

@@ -1,4 +1,4 @@
-// lanes_x86_whole.hpp - what assembling lanes rests on: kinds of vectors, constants, and whole numbers in
+// vector_x86_whole.hpp - what assembling lanes rests on: kinds of vectors, constants, and whole numbers in
 // lanes, for which AVX2 lacks instructions of 64 bits.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -58,7 +58,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
     ++constant_uses_[bits];
     return Constant(in_turn(bits, bits));
   }
-  // The register that holds it, if any: see Note [Held constants] in lanes_x86_sections.hpp.
+  // The register that holds it, if any: see Note [Held constants] in vector_x86_sections.hpp.
   std::optional<Ymm> holding(std::uint64_t bits) const {
     const auto it = held_constants_.find(bits);
     if (it == held_constants_.end()) return std::nullopt;
@@ -84,19 +84,19 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
     }
   }
 
-  static bool is_whole(LaneOp op) {
-    return (op >= LaneOp::whole_add && op <= LaneOp::whole_min) || op == LaneOp::to_floating ||
-           op == LaneOp::to_whole || op == LaneOp::whole_equal || op == LaneOp::whole_less;
+  static bool is_whole(VectorOp op) {
+    return (op >= VectorOp::whole_add && op <= VectorOp::whole_min) || op == VectorOp::to_floating ||
+           op == VectorOp::to_whole || op == VectorOp::whole_equal || op == VectorOp::whole_less;
   }
   // r is neither a nor b.
-  void compute_whole(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+  void compute_whole(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
     switch (op) {
-      case LaneOp::whole_add: is_f64_ ? vpaddq(r, a, b) : vpaddd(r, a, b); break;
-      case LaneOp::whole_sub: is_f64_ ? vpsubq(r, a, b) : vpsubd(r, a, b); break;
-      case LaneOp::whole_mul: is_f64_ ? multiply_wide(r, a, b) : vpmulld(r, a, b); break;
-      case LaneOp::whole_max:
-      case LaneOp::whole_min: whole_extremum(op, r, a, b); break;
-      case LaneOp::whole_equal:
+      case VectorOp::whole_add: is_f64_ ? vpaddq(r, a, b) : vpaddd(r, a, b); break;
+      case VectorOp::whole_sub: is_f64_ ? vpsubq(r, a, b) : vpsubd(r, a, b); break;
+      case VectorOp::whole_mul: is_f64_ ? multiply_wide(r, a, b) : vpmulld(r, a, b); break;
+      case VectorOp::whole_max:
+      case VectorOp::whole_min: whole_extremum(op, r, a, b); break;
+      case VectorOp::whole_equal:
         if (is_512_) {
           is_f64_ ? vpcmpeqq(k1, a, b) : vpcmpeqd(k1, a, b);
           spread(r);
@@ -104,7 +104,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
           is_f64_ ? vpcmpeqq(r, a, b) : vpcmpeqd(r, a, b);
         }
         break;
-      case LaneOp::whole_less:
+      case VectorOp::whole_less:
         if (is_512_) {
           is_f64_ ? vpcmpgtq(k1, b, a) : vpcmpgtd(k1, b, a);
           spread(r);
@@ -112,7 +112,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
           is_f64_ ? vpcmpgtq(r, b, a) : vpcmpgtd(r, b, a);
         }
         break;
-      case LaneOp::to_whole: vcvttps2dq(r, a); break;
+      case VectorOp::to_whole: vcvttps2dq(r, a); break;
       default: is_f64_ ? wide_to_floating(r, a) : vcvtdq2ps(r, a); break;
     }
   }
@@ -122,7 +122,7 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
   const bool is_512_, is_f64_;
   const int element_, vector_;
   bool is_halved_ = false;                       // are values in the first half of each register alone?
-  int bank_ = 0;                                 // see Note [Pairs] in lanes_x86.cpp
+  int bank_ = 0;                                 // see Note [Pairs] in vector_x86.cpp
   std::map<std::uint64_t, int> constant_uses_;   // in memory, by bits
   std::map<std::uint64_t, int> held_constants_;  // registers, from the first bank's first one on
 
@@ -139,8 +139,8 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
     vpmuludq(r, a, b);
     vpaddq(r, r, spare());
   }
-  void whole_extremum(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
-    const bool largest = op == LaneOp::whole_max;
+  void whole_extremum(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+    const bool largest = op == VectorOp::whole_max;
     if (!is_f64_) return largest ? vpmaxsd(r, a, b) : vpminsd(r, a, b);
     if (is_512_) return largest ? vpmaxsq(r, a, b) : vpminsq(r, a, b);
     vpcmpgtq(spare(), a, b);

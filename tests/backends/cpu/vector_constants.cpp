@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/vector_units.hpp"
 
 using namespace tidu;
@@ -27,20 +27,20 @@ using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 template <class T>
 struct Chain {
   std::vector<T> factors, terms;
-  LaneCode code() const {
-    LaneCode code;
+  VectorProgram code() const {
+    VectorProgram code;
     code.dtype = sizeof(T) == 4 ? f32 : f64;
     code.num_operands = code.num_results = 1;
     const auto immediate = [&](T x) {
-      return code.add({.op = LaneOp::immediate, .bits = std::bit_cast<Bits<T>>(x)});
+      return code.add({.op = VectorOp::immediate, .bits = std::bit_cast<Bits<T>>(x)});
     };
-    std::uint16_t y = code.add({.op = LaneOp::load, .index = 0});
+    std::uint16_t y = code.add({.op = VectorOp::load, .index = 0});
     for (std::size_t i = 0; i < factors.size(); ++i) {
       const std::uint16_t by = immediate(factors[i]);
-      y = code.add({.op = LaneOp::mul, .a = i % 2 == 0 ? y : by, .b = i % 2 == 0 ? by : y});
+      y = code.add({.op = VectorOp::mul, .a = i % 2 == 0 ? y : by, .b = i % 2 == 0 ? by : y});
     }
-    for (const T term : terms) y = code.add({.op = LaneOp::add, .a = y, .b = immediate(term)});
-    code.add({.op = LaneOp::store, .a = y, .index = 0});
+    for (const T term : terms) y = code.add({.op = VectorOp::add, .a = y, .b = immediate(term)});
+    code.add({.op = VectorOp::store, .a = y, .index = 0});
     return code;
   }
   T of(T x) const {
@@ -71,7 +71,7 @@ std::vector<T> all_kinds(std::size_t count) {
 }
 
 template <class T>
-void check_chain(LaneCompiler& compiler, const Chain<T>& chain) {
+void check_chain(VectorJit& compiler, const Chain<T>& chain) {
   const auto kernel = compiler.compile(chain.code());
   REQUIRE(kernel != nullptr);
   const std::vector<T> x = all_kinds<T>(1013);
@@ -90,7 +90,7 @@ void check_chain(LaneCompiler& compiler, const Chain<T>& chain) {
 }
 
 template <class T>
-void check_chains(LaneCompiler& compiler) {
+void check_chains(VectorJit& compiler) {
   const T least = std::numeric_limits<T>::min(), most = 1 / least;
   for (const T power : {T(0.5), T(2), T(1), T(0.125), T(1024), least, most, T(-0.5), T(0.75), T(0)})
     check_chain<T>(compiler, {{power}, {}});
@@ -111,7 +111,7 @@ void check_chains(LaneCompiler& compiler) {
 
 TEST_CASE("[lanes] products by powers of two, and by more constants than there are registers, are exact") {
   for (const VectorUnits each : units()) {
-    LaneCompiler& compiler = *LaneCompiler::get(each);
+    VectorJit& compiler = *VectorJit::get(each);
     check_chains<float>(compiler);
     check_chains<double>(compiler);
   }

@@ -1,4 +1,4 @@
-// lanes_x86_circular.hpp - assembling sin and cos where they are used. Both of one x share all but the last
+// vector_x86_circular.hpp - assembling sin and cos where they are used. Both of one x share all but the last
 // few instructions, and derivatives want both.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/groups/lanes_x86_functions.hpp"
+#include "cpu/groups/vector_x86_functions.hpp"
 
 namespace tidu::cpu_detail {
 

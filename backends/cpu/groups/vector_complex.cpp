@@ -1,5 +1,5 @@
-// complex_lanes.cpp - see complex_lanes.hpp.
-#include "cpu/groups/complex_lanes.hpp"
+// vector_complex.cpp - see vector_complex.hpp.
+#include "cpu/groups/vector_complex.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/parallel.hpp"
 #include "tidu/primitives/elementwise.hpp"
 
@@ -18,13 +18,13 @@ namespace {
 constexpr std::int64_t complex_grain = 16384, complex_block = 256, fewest_complex = 64;
 
 struct ComplexExpState {
-  std::shared_ptr<const LaneKernel> kernel;  // of real and imaginary parts, to these
+  std::shared_ptr<const VectorKernel> kernel;  // of real and imaginary parts, to these
   std::int64_t count;
   int threads;
 };
 
 template <class R>
-void complex_exp_block(const LaneKernel& kernel, const std::complex<R>* x, std::complex<R>* y,
+void complex_exp_block(const VectorKernel& kernel, const std::complex<R>* x, std::complex<R>* y,
                        std::int64_t n) {
   // Beyond, e^x may be no normal number, though a part of the result is one.
   constexpr R most = std::is_same_v<R, float> ? R(80) : R(700);
@@ -67,19 +67,19 @@ Plan plan_complex_exp(const PlanRequest& request, const Plan& plain) {
   if (request.lanes == nullptr || &request.op.primitive() != &prim::exp || !is_complex(type.dtype()) ||
       (type.size() < fewest_complex && !request.part))
     return Plan();
-  LaneCode code;
+  VectorProgram code;
   const DType dtype = code.dtype = real_dtype(type.dtype());
   code.num_operands = code.num_results = 2;
   std::array<std::uint16_t, 2> parts{};
-  for (std::uint32_t i = 0; i < 2; ++i) parts[i] = code.add({.op = LaneOp::load, .index = i});
+  for (std::uint32_t i = 0; i < 2; ++i) parts[i] = code.add({.op = VectorOp::load, .index = i});
   const auto size = add_operation(code, Op::make(prim::exp), dtype, std::span(parts).first(1), dtype),
              cosine = add_operation(code, Op::make(prim::cos), dtype, std::span(parts).last(1), dtype),
              sine = add_operation(code, Op::make(prim::sin), dtype, std::span(parts).last(1), dtype);
   if (!size || !cosine || !sine) return Plan();
-  const std::uint16_t re = code.add({.op = LaneOp::mul, .a = *size, .b = *cosine}),
-                      im = code.add({.op = LaneOp::mul, .a = *size, .b = *sine});
-  code.add({.op = LaneOp::store, .a = re, .index = 0});
-  code.add({.op = LaneOp::store, .a = im, .index = 1});
+  const std::uint16_t re = code.add({.op = VectorOp::mul, .a = *size, .b = *cosine}),
+                      im = code.add({.op = VectorOp::mul, .a = *size, .b = *sine});
+  code.add({.op = VectorOp::store, .a = re, .index = 0});
+  code.add({.op = VectorOp::store, .a = im, .index = 1});
   ComplexExpState state{request.lanes->compile(code), type.size(), request.threads};
   if (state.kernel == nullptr) return Plan();
   Plan plan = type.dtype() == c64 ? make_plan<ComplexExpState, complex_exp<float>>(std::move(state))

@@ -1,9 +1,9 @@
-// lanes.hpp - element-wise work as straight-line code over vector registers, generated for this machine's CPU
-// when it is needed: each operand is read once and each result written once, whatever lies between.
+// vector_ir.hpp - element-wise work as straight-line code over vector registers, generated for this machine's
+// CPU when it is needed: each operand is read once and each result written once, whatever lies between.
 //
-// A LaneCode computes on elements of one size, floating or whole numbers, and on masks (bool, one byte in
-// memory). Every step but a store makes a value that later steps name by the step's number; which numbers its
-// elements are, the steps that take them say. Whole numbers wrap. Floating arithmetic is IEEE arithmetic,
+// A VectorProgram computes on elements of one size, floating or whole numbers, and on masks (bool, one byte
+// in memory). Every step but a store makes a value that later steps name by the step's number; which numbers
+// its elements are, the steps that take them say. Whole numbers wrap. Floating arithmetic is IEEE arithmetic,
 // nothing is contracted or reordered; the elementary functions are those of glibc's libmvec, but exp,
 // tanh, sin and cos, at most 4 ulp from the exact value; erf_inv, made of several, at most 6. So a
 // value has the same bits whatever it is computed together with, at any position and on any number of
@@ -26,7 +26,7 @@
 
 namespace tidu::cpu_detail {
 
-enum class LaneOp : std::uint8_t {
+enum class VectorOp : std::uint8_t {
   load,        // elements of operand `index`
   load_mask,   // the same of a bool operand
   splat,       // the one element of operand `index` in every lane
@@ -91,20 +91,22 @@ enum class LaneOp : std::uint8_t {
   column_max,
   column_min,
 };
-constexpr bool makes_mask(LaneOp op) {
-  return op == LaneOp::load_mask || op == LaneOp::splat_mask || op == LaneOp::slot_mask ||
-         op == LaneOp::kept_mask || (op >= LaneOp::equal && op <= LaneOp::select_mask);
+constexpr bool makes_mask(VectorOp op) {
+  return op == VectorOp::load_mask || op == VectorOp::splat_mask || op == VectorOp::slot_mask ||
+         op == VectorOp::kept_mask || (op >= VectorOp::equal && op <= VectorOp::select_mask);
 }
 /// Operands that the step takes; of a call, the most.
-constexpr int num_operands(LaneOp op) {
-  if (op <= LaneOp::immediate) return 0;
-  if (op == LaneOp::select_mask || op == LaneOp::select) return 3;
-  return op <= LaneOp::bits_xor || op == LaneOp::call || (op >= LaneOp::equal && op <= LaneOp::mask_xor) ? 2
-                                                                                                         : 1;
+constexpr int num_operands(VectorOp op) {
+  if (op <= VectorOp::immediate) return 0;
+  if (op == VectorOp::select_mask || op == VectorOp::select) return 3;
+  return op <= VectorOp::bits_xor || op == VectorOp::call ||
+                 (op >= VectorOp::equal && op <= VectorOp::mask_xor)
+             ? 2
+             : 1;
 }
 
 /// Functions that a call may name. Those from `first_of_two` on take two operands.
-enum class LaneFunction : std::uint8_t {
+enum class VectorFunction : std::uint8_t {
   exp,
   exp2,
   expm1,
@@ -130,57 +132,57 @@ enum class LaneFunction : std::uint8_t {
   first_of_two = pow,
 };
 
-inline constexpr std::uint16_t no_lane = 0xffff;
+inline constexpr std::uint16_t no_register = 0xffff;
 
-struct LaneStep {
-  LaneOp op = LaneOp::immediate;
-  std::uint16_t a = no_lane, b = no_lane, c = no_lane;
+struct VectorInst {
+  VectorOp op = VectorOp::immediate;
+  std::uint16_t a = no_register, b = no_register, c = no_register;
   std::uint32_t index = 0;
   std::uint64_t bits = 0;
-  friend bool operator==(const LaneStep&, const LaneStep&) = default;
+  friend bool operator==(const VectorInst&, const VectorInst&) = default;
 };
 
 /// The floating dtype of elements of the same size, f32 or f64; bool_ where lanes hold none of the dtype.
-constexpr DType lane_dtype(DType dtype) {
+constexpr DType element_dtype(DType dtype) {
   return dtype == i32 ? f32 : dtype == i64 ? f64 : dtype == f32 || dtype == f64 ? dtype : bool_;
 }
 
 /// Stores come last.
-struct LaneCode {
+struct VectorProgram {
   DType dtype = f32;  ///< f32 or f64, which tells the elements' size
-  std::vector<LaneStep> steps;
+  std::vector<VectorInst> steps;
   std::uint32_t num_operands = 0;
   std::uint32_t num_results = 0;
-  friend bool operator==(const LaneCode&, const LaneCode&) = default;
+  friend bool operator==(const VectorProgram&, const VectorProgram&) = default;
 
-  std::uint16_t add(const LaneStep& step) {
+  std::uint16_t add(const VectorInst& step) {
     steps.push_back(step);
     return static_cast<std::uint16_t>(steps.size() - 1);
   }
   bool is_mask(std::uint16_t value) const { return makes_mask(steps[value].op); }
 };
 
-// In lane_rules.cpp.
+// In vector_lowering.cpp.
 /// What an element-wise operation computes on: the dtype of an operand that is not bool, or of the result.
 DType computed_dtype(std::span<const DType> operands, DType result);
 
 /// Adds the steps of an element-wise operation, on what computed_dtype says, on values that are there
 /// already; nothing, with the code left as it was, where there are none for it: dtypes of other sizes, and
 /// operations that only loops can do.
-std::optional<std::uint16_t> add_operation(LaneCode& code, const Op& op, DType dtype,
+std::optional<std::uint16_t> add_operation(VectorProgram& code, const Op& op, DType dtype,
                                            std::span<const std::uint16_t> operands, DType result);
 /// May add_operation do it in a code of this dtype, for operands of these?
-bool has_lanes(const Op& op, std::span<const DType> operands, DType result, DType dtype);
+bool has_vector_code(const Op& op, std::span<const DType> operands, DType result, DType dtype);
 
 /// Code that is ready to run, on any number of threads at once.
-class LaneKernel {
+class VectorKernel {
  public:
   /// Runs whole vectors: `count` is a multiple of a vector's elements.
   using Function = void (*)(const std::byte* const* operands, std::byte* const* results, std::int64_t count);
 
   /// The vectors' size in bytes, and what keeps the function's memory.
-  LaneKernel(const LaneCode& code, Function function, std::size_t vector_bytes,
-             std::shared_ptr<const void> memory);
+  VectorKernel(const VectorProgram& code, Function function, std::size_t vector_bytes,
+               std::shared_ptr<const void> memory);
 
   /// `count` elements from where the pointers point. A result may lie where an operand does, element on
   /// element.
@@ -204,7 +206,7 @@ class LaneKernel {
 
 /// Pointers to operands or results of a kernel.
 template <class Pointer>
-using Pointers = eager::detail::ShortArray<Pointer, LaneKernel::few_pointers>;
+using Pointers = eager::detail::ShortArray<Pointer, VectorKernel::few_pointers>;
 
 class RowKernel;
 struct RowsCode;  // rows.hpp
@@ -213,14 +215,14 @@ struct RunCode;  // runs.hpp
 
 /// Generates code for one kind of vectors, once for each code: what it has made it keeps for the next that
 /// asks, up to `max_kernels`, beyond which kernels that nobody holds are dropped.
-class LaneCompiler {
+class VectorJit {
  public:
   /// That for `units`, made once; null where this machine or this build has none. `automatic` is the widest
   /// there is.
-  static LaneCompiler* get(VectorUnits units);
+  static VectorJit* get(VectorUnits units);
 
   /// Null where memory for code is not to be had.
-  std::shared_ptr<const LaneKernel> compile(const LaneCode& code);
+  std::shared_ptr<const VectorKernel> compile(const VectorProgram& code);
   /// The same.
   std::shared_ptr<const RowKernel> compile(const RowsCode& code);
   /// The same.
@@ -232,13 +234,13 @@ class LaneCompiler {
   static constexpr std::size_t max_kernels = 4096;
 
  private:
-  explicit LaneCompiler(VectorUnits units) : units_(units) {}
+  explicit VectorJit(VectorUnits units) : units_(units) {}
   struct Hash {
-    std::size_t operator()(const LaneCode& code) const;
+    std::size_t operator()(const VectorProgram& code) const;
   };
   VectorUnits units_;
   std::mutex mutex_;
-  std::unordered_map<LaneCode, std::shared_ptr<const LaneKernel>, Hash> kernels_;
+  std::unordered_map<VectorProgram, std::shared_ptr<const VectorKernel>, Hash> kernels_;
   // By the code's hash: kernels know theirs.
   template <class Kernel>
   using Kernels = std::unordered_multimap<std::uint64_t, std::shared_ptr<const Kernel>>;
@@ -248,14 +250,14 @@ class LaneCompiler {
   Kernels<RunKernel> run_kernels_;
 };
 
-// In lanes_mvec.cpp.
+// In vector_mvec.cpp.
 /// May code for these vectors run here?
 bool can_generate(VectorUnits units);
 /// libmvec's function for vectors of 32 or 64 bytes.
-const void* address_of(LaneFunction function, bool is_f64, bool is_512);
+const void* address_of(VectorFunction function, bool is_f64, bool is_512);
 
-// In lanes_x86.cpp.
+// In vector_x86.cpp.
 /// Null where memory for code is not to be had.
-std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits units);
+std::shared_ptr<const VectorKernel> generate(const VectorProgram& code, VectorUnits units);
 
 }  // namespace tidu::cpu_detail

@@ -1,5 +1,5 @@
-// special_lanes.cpp - see special_lanes.hpp.
-#include "cpu/groups/special_lanes.hpp"
+// special_functions.cpp - see special_functions.hpp.
+#include "cpu/groups/special_functions.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/kernels/special.hpp"
 #include "cpu/parallel.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -20,21 +20,21 @@ constexpr double special_far = 10;  // where the series have all digits
 constexpr int special_steps = 10, half_special_steps = 5;
 
 struct SpecialState {
-  std::shared_ptr<const LaneKernel> log;  // of f64
+  std::shared_ptr<const VectorKernel> log;  // of f64
   std::int64_t count;
   int threads;
 };
 
-void logarithms(const LaneKernel& log, double* x, std::int64_t n) {
+void logarithms(const VectorKernel& log, double* x, std::int64_t n) {
   const std::byte* const in = reinterpret_cast<const std::byte*>(x);
   std::byte* const out = reinterpret_cast<std::byte*>(x);
   log.run(&in, &out, n);
 }
 
-struct DigammaLanes {
+struct DigammaVectors {
   static double of_one(double x) { return digamma(x); }
   // log q - 1 / (2 q) - sum B_2j / (2 j q^2j) - sum 1 / (x + k), the last sum as two fractions
-  static void of_block(const LaneKernel& log, const double* x, double* y, std::int64_t n) {
+  static void of_block(const VectorKernel& log, const double* x, double* y, std::int64_t n) {
     alignas(64) double from_far[special_block];
     for (std::int64_t i = 0; i < n; ++i) {
       double over = 0, under = 1, over_behind = 0, under_behind = 1;
@@ -60,10 +60,10 @@ struct DigammaLanes {
   }
 };
 
-struct LgammaLanes {
+struct LgammaVectors {
   static double of_one(double x) { return log_gamma(x); }
   // (q - 1/2) log q - q + log(2 pi) / 2 + sum B_2j / (2j (2j - 1) q^(2j-1)) - log x (x + 1) ...
-  static void of_block(const LaneKernel& log, const double* x, double* y, std::int64_t n) {
+  static void of_block(const VectorKernel& log, const double* x, double* y, std::int64_t n) {
     constexpr double half_log_two_pi = 0.918938533204672741780329736406;
     alignas(64) double from_far[special_block], product[special_block], factor[special_block];
     for (std::int64_t i = 0; i < n; ++i) {
@@ -88,7 +88,7 @@ struct LgammaLanes {
 };
 
 template <class Function, class T>
-void special_block_of(const LaneKernel& log, const T* x, T* y, std::int64_t n) {
+void special_block_of(const VectorKernel& log, const T* x, T* y, std::int64_t n) {
   constexpr double least = 1e-300, most = 1e30;
   alignas(64) double from[special_block], to[special_block];
   int apart = 0;
@@ -107,7 +107,7 @@ void special_block_of(const LaneKernel& log, const T* x, T* y, std::int64_t n) {
 }
 
 template <class Function, class T>
-void special_lanes(const SpecialState& s, const Call& call) {
+void special_functions(const SpecialState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   T* const y = call.result<T>();
   parallel_for(s.threads, s.count, special_grain, [&](std::int64_t begin, std::int64_t end) {
@@ -118,7 +118,7 @@ void special_lanes(const SpecialState& s, const Call& call) {
 
 }  // namespace
 
-Plan plan_special_lanes(const PlanRequest& request, const Plan& plain) {
+Plan plan_special_functions(const PlanRequest& request, const Plan& plain) {
   const Primitive& primitive = request.op.primitive();
   if (request.lanes == nullptr || (&primitive != &prim::digamma && &primitive != &prim::lgamma))
     return Plan();
@@ -126,16 +126,16 @@ Plan plan_special_lanes(const PlanRequest& request, const Plan& plain) {
   const bool is_digamma = &primitive == &prim::digamma, is_f32 = type.dtype() == f32;
   if ((!is_f32 && !(is_digamma && type.dtype() == f64)) || (type.size() < fewest_special && !request.part))
     return Plan();
-  LaneCode code{.dtype = f64, .steps = {}, .num_operands = 1, .num_results = 1};
-  const std::uint16_t x = code.add({.op = LaneOp::load, .index = 0});
+  VectorProgram code{.dtype = f64, .steps = {}, .num_operands = 1, .num_results = 1};
+  const std::uint16_t x = code.add({.op = VectorOp::load, .index = 0});
   const std::uint16_t log =
-      code.add({.op = LaneOp::call, .a = x, .index = static_cast<std::uint32_t>(LaneFunction::log)});
-  code.add({.op = LaneOp::store, .a = log});
+      code.add({.op = VectorOp::call, .a = x, .index = static_cast<std::uint32_t>(VectorFunction::log)});
+  code.add({.op = VectorOp::store, .a = log});
   SpecialState state{request.lanes->compile(code), type.size(), request.threads};
   if (state.log == nullptr) return Plan();
-  Plan plan = !is_digamma ? make_plan<SpecialState, special_lanes<LgammaLanes, float>>(std::move(state))
-              : is_f32    ? make_plan<SpecialState, special_lanes<DigammaLanes, float>>(std::move(state))
-                          : make_plan<SpecialState, special_lanes<DigammaLanes, double>>(std::move(state));
+  Plan plan = !is_digamma ? make_plan<SpecialState, special_functions<LgammaVectors, float>>(std::move(state))
+              : is_f32 ? make_plan<SpecialState, special_functions<DigammaVectors, float>>(std::move(state))
+                       : make_plan<SpecialState, special_functions<DigammaVectors, double>>(std::move(state));
   plan.scalar = plain.scalar;
   plan.parameter = plain.parameter;
   return plan;

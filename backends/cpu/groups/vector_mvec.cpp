@@ -1,6 +1,6 @@
-// lanes_mvec.cpp - which vectors code may be generated for here, and where libmvec's functions are, which it
+// vector_mvec.cpp - which vectors code may be generated for here, and where libmvec's functions are, which it
 // calls.
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/instruction_set.hpp"
 
 #if defined(TIDU_WITH_LANES)
@@ -37,10 +37,11 @@ TIDU_FOR_BINARY(TIDU_DECLARE_BINARY)
 #define TIDU_BINARY_ROW(NAME)                                                                             \
   {TIDU_ADDRESS(_ZGVdN8vv_##NAME##f), TIDU_ADDRESS(_ZGVdN4vv_##NAME), TIDU_ADDRESS(_ZGVeN16vv_##NAME##f), \
    TIDU_ADDRESS(_ZGVeN8vv_##NAME)},
-// In the order of LaneFunction; f32 and f64 for AVX2, then for AVX-512.
-const void* address_of(LaneFunction function, bool is_f64, bool is_512) {
+// In the order of VectorFunction; f32 and f64 for AVX2, then for AVX-512.
+const void* address_of(VectorFunction function, bool is_f64, bool is_512) {
   static const void* const addresses[][4] = {TIDU_FOR_UNARY(TIDU_UNARY_ROW) TIDU_FOR_BINARY(TIDU_BINARY_ROW)};
-  static_assert(static_cast<std::size_t>(LaneFunction::atan2) + 1 == sizeof addresses / sizeof addresses[0]);
+  static_assert(static_cast<std::size_t>(VectorFunction::atan2) + 1 ==
+                sizeof addresses / sizeof addresses[0]);
   return addresses[static_cast<std::size_t>(function)][(is_512 ? 2 : 0) + (is_f64 ? 1 : 0)];
 }
 

@@ -1,5 +1,5 @@
-// lanes.cpp - the ends of arrays that do not fill a vector, and the kernels that are kept.
-#include "cpu/groups/lanes.hpp"
+// vector_code.cpp - the ends of arrays that do not fill a vector, and the kernels that are kept.
+#include "cpu/groups/vector_ir.hpp"
 
 #include <cstring>
 
@@ -9,22 +9,23 @@
 
 namespace tidu::cpu_detail {
 
-LaneKernel::LaneKernel(const LaneCode& code, Function function, std::size_t vector_bytes,
-                       std::shared_ptr<const void> memory)
+VectorKernel::VectorKernel(const VectorProgram& code, Function function, std::size_t vector_bytes,
+                           std::shared_ptr<const void> memory)
     : function_(function),
       width_(static_cast<std::int64_t>(vector_bytes / size_of(code.dtype))),
       operand_steps_(code.num_operands, 0),
       result_steps_(code.num_results, 0),
       memory_(std::move(memory)) {
-  for (const LaneStep& step : code.steps) {
-    if (step.op == LaneOp::load) operand_steps_[step.index] = size_of(code.dtype);
-    if (step.op == LaneOp::load_mask) operand_steps_[step.index] = 1;
-    if (step.op == LaneOp::store) result_steps_[step.index] = size_of(code.dtype);
-    if (step.op == LaneOp::store_mask) result_steps_[step.index] = 1;
+  for (const VectorInst& step : code.steps) {
+    if (step.op == VectorOp::load) operand_steps_[step.index] = size_of(code.dtype);
+    if (step.op == VectorOp::load_mask) operand_steps_[step.index] = 1;
+    if (step.op == VectorOp::store) result_steps_[step.index] = size_of(code.dtype);
+    if (step.op == VectorOp::store_mask) result_steps_[step.index] = 1;
   }
 }
 
-void LaneKernel::run(const std::byte* const* operands, std::byte* const* results, std::int64_t count) const {
+void VectorKernel::run(const std::byte* const* operands, std::byte* const* results,
+                       std::int64_t count) const {
   const std::int64_t whole = count / width_ * width_;
   if (whole != 0) function_(operands, results, whole);
   const auto left = static_cast<std::size_t>(count - whole);
@@ -55,8 +56,8 @@ void LaneKernel::run(const std::byte* const* operands, std::byte* const* results
   }
 }
 
-void LaneKernel::run_apart(const std::byte* const* operands, std::byte* const* results,
-                           std::int64_t count) const {
+void VectorKernel::run_apart(const std::byte* const* operands, std::byte* const* results,
+                             std::int64_t count) const {
   const std::int64_t whole = count / width_ * width_;
   if (whole == 0 || whole == count) return run(operands, results, count);
   function_(operands, results, whole);
@@ -76,9 +77,9 @@ class Hasher {
     hash_ = (hash_ ^ x) * 0xff51afd7ed558ccdU;
     hash_ ^= hash_ >> 32U;
   }
-  void mix(const std::vector<LaneStep>& steps) {
+  void mix(const std::vector<VectorInst>& steps) {
     mix(steps.size());
-    for (const LaneStep& step : steps) {
+    for (const VectorInst& step : steps) {
       mix(static_cast<std::uint64_t>(step.op) | std::uint64_t{step.a} << 8U | std::uint64_t{step.b} << 24U |
           std::uint64_t{step.c} << 40U);
       mix(step.bits + step.index);
@@ -92,7 +93,7 @@ class Hasher {
 
 }  // namespace
 
-std::size_t LaneCompiler::Hash::operator()(const LaneCode& code) const {
+std::size_t VectorJit::Hash::operator()(const VectorProgram& code) const {
   Hasher hasher;
   hasher.mix(static_cast<std::uint64_t>(code.dtype));
   hasher.mix(code.steps);
@@ -125,39 +126,39 @@ std::uint64_t RunCode::hash() const {
   return hasher.hash();
 }
 
-LaneCompiler* LaneCompiler::get(VectorUnits units) {
+VectorJit* VectorJit::get(VectorUnits units) {
   // Never destroyed: kernels may be in use while statics are destroyed.
-  const auto make = [units](tidu::detail::ForkRank rank) -> LaneCompiler* {
+  const auto make = [units](tidu::detail::ForkRank rank) -> VectorJit* {
     if (!can_generate(units)) return nullptr;
-    auto* const made = new LaneCompiler(units);
+    auto* const made = new VectorJit(units);
     tidu::detail::ForkLocks::add(rank, made->mutex_);
     return made;
   };
   if (units == VectorUnits::automatic) {
-    static LaneCompiler* const widest = [] {
-      LaneCompiler* const wide = get(VectorUnits::avx512);
+    static VectorJit* const widest = [] {
+      VectorJit* const wide = get(VectorUnits::avx512);
       return wide != nullptr ? wide : get(VectorUnits::avx2);
     }();
     return widest;
   }
   if (units == VectorUnits::avx512) {
-    static LaneCompiler* const avx512 = make(tidu::detail::ForkRank::lanes_avx512);
+    static VectorJit* const avx512 = make(tidu::detail::ForkRank::lanes_avx512);
     return avx512;
   }
   if (units == VectorUnits::avx2) {
-    static LaneCompiler* const avx2 = make(tidu::detail::ForkRank::lanes_avx2);
+    static VectorJit* const avx2 = make(tidu::detail::ForkRank::lanes_avx2);
     return avx2;
   }
   return nullptr;
 }
 
-std::shared_ptr<const LaneKernel> LaneCompiler::compile(const LaneCode& code) {
+std::shared_ptr<const VectorKernel> VectorJit::compile(const VectorProgram& code) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto it = kernels_.find(code);
     if (it != kernels_.end()) return it->second;
   }
-  std::shared_ptr<const LaneKernel> kernel = generate(code, units_);
+  std::shared_ptr<const VectorKernel> kernel = generate(code, units_);
   if (kernel == nullptr) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (kernels_.size() >= max_kernels) {
@@ -168,7 +169,7 @@ std::shared_ptr<const LaneKernel> LaneCompiler::compile(const LaneCode& code) {
 }
 
 template <class Kernel, class Code>
-std::shared_ptr<const Kernel> LaneCompiler::compile_in(Kernels<Kernel>& kernels, const Code& code) {
+std::shared_ptr<const Kernel> VectorJit::compile_in(Kernels<Kernel>& kernels, const Code& code) {
   const std::uint64_t hash = code.hash();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -187,14 +188,14 @@ std::shared_ptr<const Kernel> LaneCompiler::compile_in(Kernels<Kernel>& kernels,
   return kernel;
 }
 
-std::shared_ptr<const RowKernel> LaneCompiler::compile(const RowsCode& code) {
+std::shared_ptr<const RowKernel> VectorJit::compile(const RowsCode& code) {
   return compile_in(row_kernels_, code);
 }
-std::shared_ptr<const RunKernel> LaneCompiler::compile(const RunCode& code) {
+std::shared_ptr<const RunKernel> VectorJit::compile(const RunCode& code) {
   return compile_in(run_kernels_, code);
 }
 
-void LaneCompiler::clear() {
+void VectorJit::clear() {
   const std::lock_guard<std::mutex> lock(mutex_);
   kernels_.clear();
   row_kernels_.clear();

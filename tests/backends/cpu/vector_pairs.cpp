@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/vector_units.hpp"
 
 using namespace tidu;
@@ -17,24 +17,24 @@ using namespace tidu::cpu_detail;
 namespace {
 
 // f(x) where the mask is set, else x; and whether f(x) < x.
-LaneCode choosing_code(DType dtype, LaneFunction function) {
-  LaneCode code;
+VectorProgram choosing_code(DType dtype, VectorFunction function) {
+  VectorProgram code;
   code.dtype = dtype;
   code.num_operands = code.num_results = 2;
-  const std::uint16_t x = code.add({.op = LaneOp::load, .index = 0});
-  const std::uint16_t mask = code.add({.op = LaneOp::load_mask, .index = 1});
+  const std::uint16_t x = code.add({.op = VectorOp::load, .index = 0});
+  const std::uint16_t mask = code.add({.op = VectorOp::load_mask, .index = 1});
   const std::uint16_t y =
-      code.add({.op = LaneOp::call, .a = x, .index = static_cast<std::uint32_t>(function)});
-  const std::uint16_t chosen = code.add({.op = LaneOp::select, .a = mask, .b = x, .c = y});
-  const std::uint16_t less = code.add({.op = LaneOp::less, .a = y, .b = x});
-  code.add({.op = LaneOp::store, .a = chosen, .index = 0});
-  code.add({.op = LaneOp::store_mask, .a = less, .index = 1});
+      code.add({.op = VectorOp::call, .a = x, .index = static_cast<std::uint32_t>(function)});
+  const std::uint16_t chosen = code.add({.op = VectorOp::select, .a = mask, .b = x, .c = y});
+  const std::uint16_t less = code.add({.op = VectorOp::less, .a = y, .b = x});
+  code.add({.op = VectorOp::store, .a = chosen, .index = 0});
+  code.add({.op = VectorOp::store_mask, .a = less, .index = 1});
   return code;
 }
 
 // Many elements at once are what each is alone.
 template <class T>
-void check_choosing(LaneCompiler& compiler, LaneFunction function, std::int64_t count) {
+void check_choosing(VectorJit& compiler, VectorFunction function, std::int64_t count) {
   const auto kernel = compiler.compile(choosing_code(sizeof(T) == 4 ? f32 : f64, function));
   REQUIRE(kernel != nullptr);
   std::mt19937_64 random(static_cast<std::uint64_t>(count));
@@ -65,9 +65,9 @@ void check_choosing(LaneCompiler& compiler, LaneFunction function, std::int64_t 
 
 TEST_CASE("[lanes] vectors in pairs, alone and what is left are what each element is alone") {
   for (const VectorUnits each : units()) {
-    LaneCompiler& compiler = *LaneCompiler::get(each);
-    for (const LaneFunction function :
-         {LaneFunction::exp, LaneFunction::sin, LaneFunction::cos, LaneFunction::tanh}) {
+    VectorJit& compiler = *VectorJit::get(each);
+    for (const VectorFunction function :
+         {VectorFunction::exp, VectorFunction::sin, VectorFunction::cos, VectorFunction::tanh}) {
       for (std::int64_t count = 1; count < 100; count += 3) {
         check_choosing<float>(compiler, function, count);
         check_choosing<double>(compiler, function, count);

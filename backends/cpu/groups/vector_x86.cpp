@@ -1,11 +1,11 @@
-// lanes_x86.cpp - code for element-wise lanes on x86-64: one loop over all elements.
+// vector_x86.cpp - code for element-wise lanes on x86-64: one loop over all elements.
 //
 // Note [Pairs]: a function is a chain of instructions each of which waits for the last, and a processor looks
 // some hundred of them ahead, which is little more than one vector's. So where there are registers for it,
 // 32 of AVX-512, the loop computes two vectors, step by step in turn, each in a bank of 16 registers. A
 // vector that has no other runs through a loop of its own. If values of two vectors do not fit, there is that
 // alone.
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 
 #if defined(TIDU_WITH_LANES)
 #include <sys/mman.h>
@@ -16,21 +16,21 @@
 #include <cstring>
 #include <utility>
 
-#include "cpu/groups/lanes_x86.hpp"
+#include "cpu/groups/vector_x86.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
-class ElementsGenerator : private LaneAssembler {
+class ElementsGenerator : private VectorAssembler {
  public:
-  ElementsGenerator(const LaneCode& code, bool is_512, bool pairs)
-      : LaneAssembler(code.dtype, is_512),
+  ElementsGenerator(const VectorProgram& code, bool is_512, bool pairs)
+      : VectorAssembler(code.dtype, is_512),
         code_(code),
         pairs_(pairs && is_512 && gains_from_pairs(code) && !calls_out(code.steps)) {
     if (pairs_) limit_ = bank_size;
   }
-  using LaneAssembler::hold_by;
-  using LaneAssembler::take_sections;
+  using VectorAssembler::hold_by;
+  using VectorAssembler::take_sections;
 
   std::span<const std::uint8_t> write() {
     begin(code_.steps);
@@ -66,9 +66,9 @@ class ElementsGenerator : private LaneAssembler {
   }
 
   /// Would vectors gain from one another?
-  static bool gains_from_pairs(const LaneCode& code) {
+  static bool gains_from_pairs(const VectorProgram& code) {
     return std::any_of(code.steps.begin(), code.steps.end(),
-                       [](const LaneStep& step) { return step.op == LaneOp::call; });
+                       [](const VectorInst& step) { return step.op == VectorOp::call; });
   }
   /// Did two vectors not fit?
   bool is_too_large() const { return pairs_ && num_slots_ > 0; }
@@ -128,22 +128,22 @@ class ElementsGenerator : private LaneAssembler {
   Xbyak::Reg64 result_pointer(std::size_t i) { return pointer(r12, i, code_.num_operands + i); }
 
   bool can_load_again(std::size_t id) const override {
-    const LaneOp op = code_.steps[id].op;
-    return op == LaneOp::immediate || op == LaneOp::splat ||
-           ((op == LaneOp::load || op == LaneOp::load_mask || op == LaneOp::splat_mask) &&
+    const VectorOp op = code_.steps[id].op;
+    return op == VectorOp::immediate || op == VectorOp::splat ||
+           ((op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::splat_mask) &&
             !values_[id].stored);
   }
 
   void load(std::size_t id, int reg) override {
-    const LaneStep& step = code_.steps[id];
+    const VectorInst& step = code_.steps[id];
     const Ymm to = vector(reg);
-    if (step.op == LaneOp::immediate) return vmovups(to, constant(step.bits));
+    if (step.op == VectorOp::immediate) return vmovups(to, constant(step.bits));
     const Xbyak::Reg64 from = operand_pointer(step.index);
     switch (step.op) {
-      case LaneOp::load:
+      case VectorOp::load:
         return vmovups(to, ptr[from + r14 * element_ + ahead() * static_cast<std::size_t>(element_)]);
-      case LaneOp::splat: return is_f64_ ? vbroadcastsd(to, ptr[from]) : vbroadcastss(to, ptr[from]);
-      case LaneOp::load_mask:
+      case VectorOp::splat: return is_f64_ ? vbroadcastsd(to, ptr[from]) : vbroadcastss(to, ptr[from]);
+      case VectorOp::load_mask:
         if (is_f64_) {
           vpmovzxbq(to, ptr[from + r14 + ahead()]);
         } else {
@@ -163,10 +163,10 @@ class ElementsGenerator : private LaneAssembler {
     to_mask(to);
   }
   void store(std::size_t id) override {
-    const LaneStep& step = code_.steps[id];
+    const VectorInst& step = code_.steps[id];
     const Ymm x = in_register(step.a);
     const Xbyak::Reg64 to = result_pointer(step.index);
-    if (step.op == LaneOp::store)
+    if (step.op == VectorOp::store)
       return vmovups(ptr[to + r14 * element_ + ahead() * static_cast<std::size_t>(element_)], x);
     const Xmm bytes = to_bytes(x);
     switch (vector_ / element_) {
@@ -176,7 +176,7 @@ class ElementsGenerator : private LaneAssembler {
     }
   }
 
-  const LaneCode& code_;
+  const VectorProgram& code_;
   const bool pairs_;
   std::vector<Xbyak::Reg64> pointers_;
 };
@@ -212,7 +212,7 @@ std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code) 
   return mprotect(at, code.size(), PROT_READ | PROT_EXEC) == 0 ? memory : nullptr;
 }
 
-std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits units) {
+std::shared_ptr<const VectorKernel> generate(const VectorProgram& code, VectorUnits units) {
   const bool is_512 = units == VectorUnits::avx512;
   try {
     std::shared_ptr<const void> memory;
@@ -224,8 +224,8 @@ std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits uni
       break;
     }
     if (memory == nullptr) return nullptr;
-    const auto function = reinterpret_cast<LaneKernel::Function>(const_cast<void*>(memory.get()));
-    return std::make_shared<const LaneKernel>(code, function, is_512 ? 64 : 32, std::move(memory));
+    const auto function = reinterpret_cast<VectorKernel::Function>(const_cast<void*>(memory.get()));
+    return std::make_shared<const VectorKernel>(code, function, is_512 ? 64 : 32, std::move(memory));
   } catch (const Xbyak::Error&) {
     return nullptr;
   }
@@ -237,7 +237,7 @@ std::shared_ptr<const LaneKernel> generate(const LaneCode& code, VectorUnits uni
 
 namespace tidu::cpu_detail {
 
-std::shared_ptr<const LaneKernel> generate(const LaneCode&, VectorUnits) { return nullptr; }
+std::shared_ptr<const VectorKernel> generate(const VectorProgram&, VectorUnits) { return nullptr; }
 
 }  // namespace tidu::cpu_detail
 

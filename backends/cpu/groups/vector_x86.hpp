@@ -1,5 +1,5 @@
-// lanes_x86.hpp - assembling steps over lanes for x86-64, AVX2 or AVX-512, by Xbyak, with calls of libmvec:
-// what a loop over elements (lanes_x86.cpp) and one over rows (rows_x86.cpp) have in common.
+// vector_x86.hpp - assembling steps over lanes for x86-64, AVX2 or AVX-512, by Xbyak, with calls of libmvec:
+// what a loop over elements (vector_x86.cpp) and one over rows (rows_x86.cpp) have in common.
 //
 // A loop's body is straight-line code, so registers are given out as it is written: a value that is needed
 // and in no register is loaded; where no register is free, the value whose next use is farthest away goes to
@@ -13,15 +13,15 @@
 #include <optional>
 #include <vector>
 
-#include "cpu/groups/lanes_x86_sections.hpp"
+#include "cpu/groups/vector_x86_sections.hpp"
 #include "cpu/instruction_set.hpp"
 
 namespace tidu::cpu_detail {
 
-class LaneAssembler : protected SectionAssembler {
+class VectorAssembler : protected SectionAssembler {
  protected:
   using SectionAssembler::SectionAssembler;
-  ~LaneAssembler() override = default;
+  ~VectorAssembler() override = default;
 
   static constexpr int nowhere = -1;
 
@@ -40,38 +40,38 @@ class LaneAssembler : protected SectionAssembler {
   // Need it not be kept on the stack, since it can be loaded again?
   virtual bool can_load_again(std::size_t id) const = 0;
   // Is it loaded when it is needed, and not before?
-  virtual bool is_late(LaneOp op) const { return op == LaneOp::immediate || op == LaneOp::splat; }
+  virtual bool is_late(VectorOp op) const { return op == VectorOp::immediate || op == VectorOp::splat; }
 
   // Straight-line code that follows is of these steps. It begins and ends without a value in a register.
-  void begin(const std::vector<LaneStep>& steps) {
+  void begin(const std::vector<VectorInst>& steps) {
     steps_ = &steps;
     scales_ = is_512_ && multiplications(steps) > 0 && computes_in_halves();
     values_.assign(steps.size(), {});
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const std::uint16_t x : {steps[i].a, steps[i].b, steps[i].c}) {
-        if (x == no_lane) continue;
+        if (x == no_register) continue;
         values_[x].uses.push_back(static_cast<std::uint32_t>(i));
-        if (steps[i].op == LaneOp::store || steps[i].op == LaneOp::store_mask) values_[x].stored = true;
+        if (steps[i].op == VectorOp::store || steps[i].op == VectorOp::store_mask) values_[x].stored = true;
       }
     }
   }
 
   void step(std::size_t i) {
-    const LaneStep& step = (*steps_)[i];
+    const VectorInst& step = (*steps_)[i];
     pinned_ = 0;
     if (num_operands(step.op) == 0) {
       if (values_[i].uses.empty() || is_late(step.op)) return;
       const int reg = take_register();
       load(i, reg);
       put(i, reg);
-    } else if (step.op >= LaneOp::store) {
+    } else if (step.op >= VectorOp::store) {
       store(i);
       used(step);
     } else if (values_[i].uses.empty()) {
       used(step);
     } else if (calls_out(step)) {
       call_function(i, step);
-    } else if (step.op == LaneOp::call) {
+    } else if (step.op == VectorOp::call) {
       call_written_out(i, step);
       used(step);
     } else {
@@ -131,7 +131,7 @@ class LaneAssembler : protected SectionAssembler {
   // The value in a register that stays its own until the step is written.
   Ymm in_register(std::size_t id) {
     Value& value = values_[id];
-    if (value.reg == nowhere && (*steps_)[id].op == LaneOp::immediate) {
+    if (value.reg == nowhere && (*steps_)[id].op == VectorOp::immediate) {
       if (const std::optional<Ymm> held = holding((*steps_)[id].bits)) return *held;
     }
     if (value.reg == nowhere) {
@@ -150,7 +150,7 @@ class LaneAssembler : protected SectionAssembler {
   bool in_memory(std::size_t id) const {
     const Value& value = values_[id];
     if (value.reg != nowhere) return false;
-    return (*steps_)[id].op == LaneOp::immediate ||
+    return (*steps_)[id].op == VectorOp::immediate ||
            (value.slot != nowhere && value.next + 1 >= value.uses.size());
   }
   Constant memory(std::size_t id) {
@@ -159,10 +159,10 @@ class LaneAssembler : protected SectionAssembler {
   }
 
   // Operands have been used once more; those without another use give back their places.
-  void used(const LaneStep& step) {
-    std::uint16_t last = no_lane;
+  void used(const VectorInst& step) {
+    std::uint16_t last = no_register;
     for (const std::uint16_t x : {step.a, step.b, step.c}) {
-      if (x == no_lane) continue;
+      if (x == no_register) continue;
       Value& value = values_[x];
       ++value.next;
       if (value.next < value.uses.size() || x == last) continue;
@@ -174,27 +174,28 @@ class LaneAssembler : protected SectionAssembler {
   }
 
   // How many more of the steps' instructions are for units that multiply than for those that add.
-  int multiplications(const std::vector<LaneStep>& steps) const {
+  int multiplications(const std::vector<VectorInst>& steps) const {
     int more = 0;
-    for (const LaneStep& step : steps) {
-      if (step.op == LaneOp::mul || step.op == LaneOp::multiply_no_nan || step.op == LaneOp::sqrt) ++more;
-      if (step.op == LaneOp::div || step.op == LaneOp::divide_no_nan) more += 2;
-      if (step.op == LaneOp::add || step.op == LaneOp::sub ||
-          (step.op >= LaneOp::fold_sum && step.op <= LaneOp::column_min))
+    for (const VectorInst& step : steps) {
+      if (step.op == VectorOp::mul || step.op == VectorOp::multiply_no_nan || step.op == VectorOp::sqrt)
+        ++more;
+      if (step.op == VectorOp::div || step.op == VectorOp::divide_no_nan) more += 2;
+      if (step.op == VectorOp::add || step.op == VectorOp::sub ||
+          (step.op >= VectorOp::fold_sum && step.op <= VectorOp::column_min))
         --more;
-      if (step.op == LaneOp::call && !calls_out(step)) more += 6;
+      if (step.op == VectorOp::call && !calls_out(step)) more += 6;
     }
     return more;
   }
   // By a power of two: Zen 4 scales with the units that add, in two cycles each. False, with nothing written,
   // where the step does something else.
-  bool scale(std::size_t i, const LaneStep& s) {
-    if (s.op != LaneOp::mul) return false;
+  bool scale(std::size_t i, const VectorInst& s) {
+    if (s.op != VectorOp::mul) return false;
     for (const auto& [x, by] : {std::pair(s.a, s.b), std::pair(s.b, s.a)}) {
-      const LaneStep& factor = (*steps_)[by];
+      const VectorInst& factor = (*steps_)[by];
       const std::optional<int> exponent =
-          factor.op == LaneOp::immediate ? exponent_of(factor.bits) : std::nullopt;
-      if (!exponent || (*steps_)[x].op == LaneOp::immediate) continue;
+          factor.op == VectorOp::immediate ? exponent_of(factor.bits) : std::nullopt;
+      if (!exponent || (*steps_)[x].op == VectorOp::immediate) continue;
       const Ymm a = in_register(x);
       const int reg = take_register();
       is_f64_ ? vscalefpd(vector(reg), a, number(*exponent)) : vscalefps(vector(reg), a, number(*exponent));
@@ -213,13 +214,13 @@ class LaneAssembler : protected SectionAssembler {
     return static_cast<int>(exponent) - largest / 2;
   }
 
-  void compute(std::size_t i, const LaneStep& s) {
+  void compute(std::size_t i, const VectorInst& s) {
     if (scales_ && scale(i, s)) return;
     const Ymm a = in_register(s.a);
-    const bool direct = s.op >= LaneOp::add && s.op <= LaneOp::div && s.b != s.a && in_memory(s.b);
-    const Ymm b = s.b == no_lane || direct ? a : in_register(s.b);
-    const Ymm c = s.c == no_lane ? a : in_register(s.c);
-    const bool no_nan = s.op == LaneOp::multiply_no_nan || s.op == LaneOp::divide_no_nan;
+    const bool direct = s.op >= VectorOp::add && s.op <= VectorOp::div && s.b != s.a && in_memory(s.b);
+    const Ymm b = s.b == no_register || direct ? a : in_register(s.b);
+    const Ymm c = s.c == no_register ? a : in_register(s.c);
+    const bool no_nan = s.op == VectorOp::multiply_no_nan || s.op == VectorOp::divide_no_nan;
     const Ymm t = no_nan && !is_512_ ? vector(temporary()) : a;
     const int reg = take_register();
     const Ymm r = vector(reg);
@@ -230,31 +231,31 @@ class LaneAssembler : protected SectionAssembler {
     const Constant where = direct ? memory(s.b) : Constant(b);
     const Xbyak::Operand& right = where;
     switch (s.op) {
-      case LaneOp::add: is_f64_ ? vaddpd(r, a, right) : vaddps(r, a, right); break;
-      case LaneOp::sub: is_f64_ ? vsubpd(r, a, right) : vsubps(r, a, right); break;
-      case LaneOp::mul: is_f64_ ? vmulpd(r, a, right) : vmulps(r, a, right); break;
-      case LaneOp::div: is_f64_ ? vdivpd(r, a, right) : vdivps(r, a, right); break;
-      case LaneOp::max:
-      case LaneOp::min: extremum(s.op, r, a, b); break;
-      case LaneOp::multiply_no_nan:
-      case LaneOp::divide_no_nan: without_nan(s.op, r, a, b, t); break;
-      case LaneOp::neg: bits_of(r, a, sign_bit(), true); break;
-      case LaneOp::abs: bits_of(r, a, ~sign_bit(), false); break;
-      case LaneOp::sqrt: is_f64_ ? vsqrtpd(r, a) : vsqrtps(r, a); break;
-      case LaneOp::floor: rounded(r, a, 9); break;
-      case LaneOp::ceil: rounded(r, a, 10); break;
-      case LaneOp::round: rounded(r, a, 8); break;
-      case LaneOp::equal: compare(r, a, b, 0x00); break;
-      case LaneOp::not_equal: compare(r, a, b, 0x04); break;
-      case LaneOp::less: compare(r, a, b, 0x11); break;
-      case LaneOp::less_equal: compare(r, a, b, 0x12); break;
-      case LaneOp::bits_and:
-      case LaneOp::mask_and: is_512_ ? vpandd(r, a, b) : vpand(r, a, b); break;
-      case LaneOp::bits_or:
-      case LaneOp::mask_or: is_512_ ? vpord(r, a, b) : vpor(r, a, b); break;
-      case LaneOp::bits_xor:
-      case LaneOp::mask_xor: is_512_ ? vpxord(r, a, b) : vpxor(r, a, b); break;
-      case LaneOp::mask_not:
+      case VectorOp::add: is_f64_ ? vaddpd(r, a, right) : vaddps(r, a, right); break;
+      case VectorOp::sub: is_f64_ ? vsubpd(r, a, right) : vsubps(r, a, right); break;
+      case VectorOp::mul: is_f64_ ? vmulpd(r, a, right) : vmulps(r, a, right); break;
+      case VectorOp::div: is_f64_ ? vdivpd(r, a, right) : vdivps(r, a, right); break;
+      case VectorOp::max:
+      case VectorOp::min: extremum(s.op, r, a, b); break;
+      case VectorOp::multiply_no_nan:
+      case VectorOp::divide_no_nan: without_nan(s.op, r, a, b, t); break;
+      case VectorOp::neg: bits_of(r, a, sign_bit(), true); break;
+      case VectorOp::abs: bits_of(r, a, ~sign_bit(), false); break;
+      case VectorOp::sqrt: is_f64_ ? vsqrtpd(r, a) : vsqrtps(r, a); break;
+      case VectorOp::floor: rounded(r, a, 9); break;
+      case VectorOp::ceil: rounded(r, a, 10); break;
+      case VectorOp::round: rounded(r, a, 8); break;
+      case VectorOp::equal: compare(r, a, b, 0x00); break;
+      case VectorOp::not_equal: compare(r, a, b, 0x04); break;
+      case VectorOp::less: compare(r, a, b, 0x11); break;
+      case VectorOp::less_equal: compare(r, a, b, 0x12); break;
+      case VectorOp::bits_and:
+      case VectorOp::mask_and: is_512_ ? vpandd(r, a, b) : vpand(r, a, b); break;
+      case VectorOp::bits_or:
+      case VectorOp::mask_or: is_512_ ? vpord(r, a, b) : vpor(r, a, b); break;
+      case VectorOp::bits_xor:
+      case VectorOp::mask_xor: is_512_ ? vpxord(r, a, b) : vpxor(r, a, b); break;
+      case VectorOp::mask_not:
         if (is_512_) {
           vpternlogd(r, a, a, 0x55);
         } else {
@@ -289,14 +290,14 @@ class LaneAssembler : protected SectionAssembler {
     }
   }
   // The instruction gives the second operand where either is NaN: so the first is put back where it is NaN.
-  void extremum(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+  void extremum(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
     constexpr std::uint8_t unordered = 3;
     if (is_512_) {
       is_f64_ ? vcmppd(k1, a, a, unordered) : vcmpps(k1, a, a, unordered);
     } else {
       is_f64_ ? vcmppd(spare(), a, a, unordered) : vcmpps(spare(), a, a, unordered);
     }
-    if (op == LaneOp::max) {
+    if (op == VectorOp::max) {
       is_f64_ ? vmaxpd(r, a, b) : vmaxps(r, a, b);
     } else {
       is_f64_ ? vminpd(r, a, b) : vminps(r, a, b);
@@ -314,19 +315,19 @@ class LaneAssembler : protected SectionAssembler {
   }
 
   // Does it call a function, which keeps no register?
-  bool calls_out(const LaneStep& step) const {
-    if (step.op != LaneOp::call) return false;
-    return !is(step, LaneFunction::exp) && !is(step, LaneFunction::tanh) && !is_circular(step);
+  bool calls_out(const VectorInst& step) const {
+    if (step.op != VectorOp::call) return false;
+    return !is(step, VectorFunction::exp) && !is(step, VectorFunction::tanh) && !is_circular(step);
   }
-  static bool is(const LaneStep& step, LaneFunction function) {
+  static bool is(const VectorInst& step, VectorFunction function) {
     return step.index == static_cast<std::uint32_t>(function);
   }
-  static bool is_circular(const LaneStep& step) {
-    return is(step, LaneFunction::sin) || is(step, LaneFunction::cos);
+  static bool is_circular(const VectorInst& step) {
+    return is(step, VectorFunction::sin) || is(step, VectorFunction::cos);
   }
-  bool calls_out(const std::vector<LaneStep>& steps) const {
+  bool calls_out(const std::vector<VectorInst>& steps) const {
     bool calls = false;
-    for (const LaneStep& step : steps) calls = calls || calls_out(step);
+    for (const VectorInst& step : steps) calls = calls || calls_out(step);
     return calls;
   }
   // A register for this step alone.
@@ -335,13 +336,13 @@ class LaneAssembler : protected SectionAssembler {
     pinned_ |= 1U << reg;
     return reg;
   }
-  void exponential(std::size_t i, const LaneStep& s) {
+  void exponential(std::size_t i, const VectorInst& s) {
     const Ymm x = in_register(s.a);
     const Ymm r = vector(temporary()), n = vector(temporary()), p = vector(temporary());
     FunctionAssembler::exponential(x, r, n, p);
     put(i, number_of(p));
   }
-  void hyperbolic_tangent(std::size_t i, const LaneStep& s) {
+  void hyperbolic_tangent(std::size_t i, const VectorInst& s) {
     const Ymm x = in_register(s.a);
     const Ymm t = vector(temporary()), u = vector(temporary()), n = vector(temporary());
     const Ymm p = vector(temporary());
@@ -353,24 +354,24 @@ class LaneAssembler : protected SectionAssembler {
     put(i, number_of(p));
   }
 
-  void call_written_out(std::size_t i, const LaneStep& s) {
+  void call_written_out(std::size_t i, const VectorInst& s) {
     if (is_circular(s)) return circular_function(i, s);
-    is(s, LaneFunction::exp) ? exponential(i, s) : hyperbolic_tangent(i, s);
+    is(s, VectorFunction::exp) ? exponential(i, s) : hyperbolic_tangent(i, s);
   }
   bool is_made(std::size_t i) const { return values_[i].reg != nowhere || values_[i].slot != nowhere; }
   // With the other function of the same value, where a later step wants that. Steps that are there several
   // times may want it of one value: it is made once.
-  void circular_function(std::size_t i, const LaneStep& s) {
+  void circular_function(std::size_t i, const VectorInst& s) {
     if (is_made(i)) return;  // with the other
     std::size_t other = i + 1;
     const auto is_other = [&](std::size_t k) {
-      const LaneStep& step = (*steps_)[k];
-      return step.op == LaneOp::call && step.a == s.a && step.bits == s.bits && is_circular(step) &&
+      const VectorInst& step = (*steps_)[k];
+      return step.op == VectorOp::call && step.a == s.a && step.bits == s.bits && is_circular(step) &&
              step.index != s.index && !values_[k].uses.empty() && !is_made(k);
     };
     while (other < steps_->size() && !is_other(other)) ++other;
     const bool pair = other < steps_->size();
-    const bool sine = is(s, LaneFunction::sin);
+    const bool sine = is(s, VectorFunction::sin);
     const Ymm x = in_register(s.a);
     const Ymm r = vector(temporary()), n = vector(temporary()), p = vector(temporary());
     const Ymm q = vector(temporary()), t = vector(temporary());
@@ -413,9 +414,9 @@ class LaneAssembler : protected SectionAssembler {
 
   // Leaves operands in registers 0 and 1. What is needed behind the call is saved; operands may be needed no
   // more.
-  void before_call(std::size_t i, const LaneStep& s) {
+  void before_call(std::size_t i, const VectorInst& s) {
     const Ymm a = in_register(s.a);
-    const Ymm b = s.b == no_lane ? a : in_register(s.b);
+    const Ymm b = s.b == no_register ? a : in_register(s.b);
     for (int r = 0; r < limit_; ++r) {
       const int id = owner_[static_cast<std::size_t>(r)];
       if (id == nowhere) continue;
@@ -424,19 +425,19 @@ class LaneAssembler : protected SectionAssembler {
       while (value.next + here < value.uses.size() && value.uses[value.next + here] == i) ++here;
       if (value.next + here < value.uses.size()) to_slot(static_cast<std::size_t>(id));
     }
-    if (s.b != no_lane) vmovaps(spare(), b);
+    if (s.b != no_register) vmovaps(spare(), b);
     if (a.getIdx() != 0) vmovaps(vector(0), a);
-    if (s.b != no_lane) vmovaps(vector(1), spare());
+    if (s.b != no_register) vmovaps(vector(1), spare());
     for (int& id : owner_) {
       if (id != nowhere) values_[static_cast<std::size_t>(id)].reg = nowhere;
       id = nowhere;
     }
     used(s);
   }
-  void call_function(std::size_t i, const LaneStep& s) {
+  void call_function(std::size_t i, const VectorInst& s) {
     before_call(i, s);
     mov(rax,
-        reinterpret_cast<std::uintptr_t>(address_of(static_cast<LaneFunction>(s.index), is_f64_, is_512_)));
+        reinterpret_cast<std::uintptr_t>(address_of(static_cast<VectorFunction>(s.index), is_f64_, is_512_)));
     call(rax);
     put(i, 0);
   }
@@ -459,7 +460,7 @@ class LaneAssembler : protected SectionAssembler {
     return {getCode(), getSize()};
   }
 
-  const std::vector<LaneStep>* steps_ = nullptr;
+  const std::vector<VectorInst>* steps_ = nullptr;
   bool scales_ = false;  // powers of two are not multiplied by
   std::vector<Value> values_;
   std::array<int, 32> owner_ = filled();
@@ -475,11 +476,11 @@ class LaneAssembler : protected SectionAssembler {
   }
 };
 
-/// Pages that may be executed and no longer written; null where the system gives none. In lanes_x86.cpp.
+/// Pages that may be executed and no longer written; null where the system gives none. In vector_x86.cpp.
 std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code);
 
 /// What `first` has written or, where that teaches it what to hold, what `again` writes of the same steps.
-/// See Note [Held constants] in lanes_x86_sections.hpp.
+/// See Note [Held constants] in vector_x86_sections.hpp.
 template <class Generator>
 std::shared_ptr<const void> written_again(Generator& first, std::span<const std::uint8_t> code,
                                           Generator again) {

@@ -1,4 +1,4 @@
-// lanes_x86_sections.hpp - sections of code in which registers that no value needs hold constants.
+// vector_x86_sections.hpp - sections of code in which registers that no value needs hold constants.
 //
 // Note [Held constants]: a function takes a dozen constants, and Zen 4 loads one vector of 64 bytes in the
 // time of a multiplication. So code is written twice: what is written first tells which registers no value
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/groups/lanes_x86_circular.hpp"
+#include "cpu/groups/vector_x86_circular.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -91,7 +91,7 @@ class SectionAssembler : protected CircularAssembler {
     return wanted;
   }
 
-  static constexpr int bank_size = 16;  // see Note [Pairs] in lanes_x86.cpp
+  static constexpr int bank_size = 16;  // see Note [Pairs] in vector_x86.cpp
   static constexpr int least_uses = 2;  // that repay holding a constant, if there are more
 
   int limit_;  // registers from it on are no values'

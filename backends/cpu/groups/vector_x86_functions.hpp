@@ -1,11 +1,11 @@
-// lanes_x86_functions.hpp - assembling the functions that are written out where they are used: no value has
+// vector_x86_functions.hpp - assembling the functions that are written out where they are used: no value has
 // to leave its register for them, as it has to for a call.
 #pragma once
 
 #include <bit>
 #include <vector>
 
-#include "cpu/groups/lanes_x86_whole.hpp"
+#include "cpu/groups/vector_x86_whole.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -31,8 +31,8 @@ class FunctionAssembler : protected WholeAssembler {
 
   // The product or quotient, over which a is written where it is 0. `is_zero` is for this step alone, and not
   // used with AVX-512.
-  void without_nan(LaneOp op, const Ymm& r, const Ymm& a, const Ymm& b, const Ymm& is_zero) {
-    if (op == LaneOp::multiply_no_nan) {
+  void without_nan(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b, const Ymm& is_zero) {
+    if (op == VectorOp::multiply_no_nan) {
       is_f64_ ? vmulpd(r, a, b) : vmulps(r, a, b);
     } else {
       is_f64_ ? vdivpd(r, a, b) : vdivps(r, a, b);

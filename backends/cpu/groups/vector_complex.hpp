@@ -1,4 +1,4 @@
-// complex_lanes.hpp - functions of complex numbers by generated code on their parts.
+// vector_complex.hpp - functions of complex numbers by generated code on their parts.
 #pragma once
 
 #include "cpu/kernel.hpp"

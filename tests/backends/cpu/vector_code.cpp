@@ -1,6 +1,6 @@
 // Code that is generated for vectors: against loops bit by bit, functions against long double, straight-line
 // code of many values against the same steps one by one, ends of arrays, and kernels that are kept.
-#include "cpu/groups/lanes.hpp"
+#include "cpu/groups/vector_ir.hpp"
 
 #include <array>
 #include <bit>
@@ -82,87 +82,87 @@ double ulps(T got, long double expected) {
 
 // Code of random steps, every operation among them, and as many live values as the steps leave; of functions
 // those alone that are written out where they are used, or any.
-LaneCode random_code(DType dtype, std::size_t steps, bool written_out, std::mt19937_64& random) {
-  constexpr LaneFunction functions[] = {LaneFunction::exp, LaneFunction::sin, LaneFunction::cos,
-                                        LaneFunction::tanh};
-  LaneCode code;
+VectorProgram random_code(DType dtype, std::size_t steps, bool written_out, std::mt19937_64& random) {
+  constexpr VectorFunction functions[] = {VectorFunction::exp, VectorFunction::sin, VectorFunction::cos,
+                                          VectorFunction::tanh};
+  VectorProgram code;
   code.dtype = dtype;
   std::vector<std::uint16_t> elements, masks;
-  const auto keep = [&](const LaneStep& step) {
+  const auto keep = [&](const VectorInst& step) {
     const std::uint16_t id = code.add(step);
     (makes_mask(step.op) ? masks : elements).push_back(id);
   };
-  for (const LaneOp op : {LaneOp::load, LaneOp::load, LaneOp::load, LaneOp::splat, LaneOp::load_mask,
-                          LaneOp::splat_mask, LaneOp::load}) {
+  for (const VectorOp op : {VectorOp::load, VectorOp::load, VectorOp::load, VectorOp::splat,
+                            VectorOp::load_mask, VectorOp::splat_mask, VectorOp::load}) {
     keep({.op = op, .index = code.num_operands++});
   }
   for (const double value : {0.5, 2.0, -1.25}) {
     const auto single = static_cast<float>(value);
     std::uint64_t bits = 0;
     std::memcpy(&bits, dtype == f32 ? static_cast<const void*>(&single) : &value, size_of(dtype));
-    keep({.op = LaneOp::immediate, .bits = bits});
+    keep({.op = VectorOp::immediate, .bits = bits});
   }
   const auto any = [&](const std::vector<std::uint16_t>& from) {
     return from[std::uniform_int_distribution<std::size_t>(0, from.size() - 1)(random)];
   };
-  std::uniform_int_distribution<int> pick(static_cast<int>(LaneOp::add), static_cast<int>(LaneOp::call));
-  std::uniform_int_distribution<std::uint32_t> function(0, static_cast<std::uint32_t>(LaneFunction::atan2));
+  std::uniform_int_distribution<int> pick(static_cast<int>(VectorOp::add), static_cast<int>(VectorOp::call));
+  std::uniform_int_distribution<std::uint32_t> function(0, static_cast<std::uint32_t>(VectorFunction::atan2));
   for (std::size_t i = 0; i < steps; ++i) {
-    LaneStep step{.op = static_cast<LaneOp>(pick(random))};
-    if (step.op == LaneOp::call && i % 3 != 0) step.op = LaneOp::mul;
-    const bool of_masks = step.op >= LaneOp::mask_and && step.op <= LaneOp::select_mask;
+    VectorInst step{.op = static_cast<VectorOp>(pick(random))};
+    if (step.op == VectorOp::call && i % 3 != 0) step.op = VectorOp::mul;
+    const bool of_masks = step.op >= VectorOp::mask_and && step.op <= VectorOp::select_mask;
     const auto& from = of_masks ? masks : elements;
-    step.a = step.op == LaneOp::select ? any(masks) : any(from);
+    step.a = step.op == VectorOp::select ? any(masks) : any(from);
     if (num_operands(step.op) > 1) step.b = any(from);
     if (num_operands(step.op) > 2) step.c = any(from);
-    if (step.op == LaneOp::call) {
+    if (step.op == VectorOp::call) {
       step.index = written_out ? static_cast<std::uint32_t>(functions[random() % 4]) : function(random);
-      if (step.index < static_cast<std::uint32_t>(LaneFunction::first_of_two)) step.b = no_lane;
+      if (step.index < static_cast<std::uint32_t>(VectorFunction::first_of_two)) step.b = no_register;
     }
     keep(step);
   }
   for (const std::uint16_t id :
        {elements.back(), elements[elements.size() / 2], elements[elements.size() - 3], elements[0]}) {
-    code.add({.op = LaneOp::store, .a = id, .index = code.num_results++});
+    code.add({.op = VectorOp::store, .a = id, .index = code.num_results++});
   }
   for (const std::uint16_t id : {masks.back(), masks[masks.size() / 2]})
-    code.add({.op = LaneOp::store_mask, .a = id, .index = code.num_results++});
+    code.add({.op = VectorOp::store_mask, .a = id, .index = code.num_results++});
   return code;
 }
 
 using Bytes = std::vector<std::byte>;
 
 // The code one step at a time, each by a kernel of its own.
-std::vector<Bytes> one_by_one(const LaneCode& code, LaneCompiler& compiler,
+std::vector<Bytes> one_by_one(const VectorProgram& code, VectorJit& compiler,
                               const std::vector<Bytes>& operands, std::int64_t count) {
   const std::size_t element = size_of(code.dtype);
   std::vector<Bytes> values(code.steps.size());
   std::vector<Bytes> results(code.num_results);
   for (std::size_t i = 0; i < code.steps.size(); ++i) {
-    const LaneStep& step = code.steps[i];
-    if (step.op == LaneOp::store || step.op == LaneOp::store_mask) {
+    const VectorInst& step = code.steps[i];
+    if (step.op == VectorOp::store || step.op == VectorOp::store_mask) {
       results[step.index] = values[step.a];
       continue;
     }
-    LaneCode single;
+    VectorProgram single;
     single.dtype = code.dtype;
-    LaneStep copy = step;
+    VectorInst copy = step;
     std::vector<const std::byte*> in;
     if (num_operands(step.op) == 0) {
-      if (step.op != LaneOp::immediate) in.push_back(operands[step.index].data());
+      if (step.op != VectorOp::immediate) in.push_back(operands[step.index].data());
       copy.index = 0;
     }
     for (std::uint16_t* const x : {&copy.a, &copy.b, &copy.c}) {
-      if (*x == no_lane) continue;
+      if (*x == no_register) continue;
       in.push_back(values[*x].data());
-      *x = single.add({.op = code.is_mask(*x) ? LaneOp::load_mask : LaneOp::load,
+      *x = single.add({.op = code.is_mask(*x) ? VectorOp::load_mask : VectorOp::load,
                        .index = static_cast<std::uint32_t>(in.size() - 1)});
     }
     single.num_operands = static_cast<std::uint32_t>(in.size());
     single.num_results = 1;
     const std::uint16_t value = single.add(copy);
     const bool mask = single.is_mask(value);
-    single.add({.op = mask ? LaneOp::store_mask : LaneOp::store, .a = value});
+    single.add({.op = mask ? VectorOp::store_mask : VectorOp::store, .a = value});
     values[i].resize(static_cast<std::size_t>(count) * (mask ? 1 : element));
     std::byte* const out = values[i].data();
     compiler.compile(single)->run(in.data(), &out, count);
@@ -424,15 +424,15 @@ TEST_CASE("lanes: tanh is within its bound over all magnitudes, odd, and 1 at mo
 TEST_CASE("[lanes] many values at once are what their steps are one by one") {
   std::mt19937_64 random(4);
   for (const VectorUnits each : units()) {
-    LaneCompiler& compiler = *LaneCompiler::get(each);
+    VectorJit& compiler = *VectorJit::get(each);
     for (const DType dtype : {f32, f64}) {
       for (const std::size_t steps : std::vector<std::size_t>{5, 20, 60, 200}) {
         for (int repeat = 0; repeat < 12; ++repeat) {
-          const LaneCode code = random_code(dtype, steps, repeat % 2 == 0, random);
+          const VectorProgram code = random_code(dtype, steps, repeat % 2 == 0, random);
           const std::int64_t count = 37 + 16 * (repeat % 3);  // vectors alone and in pairs, and a rest
           std::vector<Bytes> operands(code.num_operands);
-          for (const LaneStep& step : code.steps) {
-            if (num_operands(step.op) != 0 || step.op == LaneOp::immediate) continue;
+          for (const VectorInst& step : code.steps) {
+            if (num_operands(step.op) != 0 || step.op == VectorOp::immediate) continue;
             const bool mask = makes_mask(step.op);
             const double most = repeat % 4 == 0 ? 1e7 : 2;  // far from what sin and cos reduce in lanes
             const Tensor tensor = random_tensor(Type(mask ? bool_ : dtype, {count}), {-most, most}, random);
@@ -465,16 +465,16 @@ TEST_CASE("[lanes] many values at once are what their steps are one by one") {
 
 TEST_CASE("lanes: nothing is written beyond the end, and results may lie where operands do") {
   for (const VectorUnits each : units()) {
-    LaneCode code;
+    VectorProgram code;
     code.num_operands = 1;
     code.num_results = 2;
-    const std::uint16_t x = code.add({.op = LaneOp::load});
-    const std::uint16_t y = code.add({.op = LaneOp::add, .a = x, .b = x});
-    const std::uint16_t positive = code.add({.op = LaneOp::less, .a = x, .b = y});
-    code.add({.op = LaneOp::store, .a = y});
-    code.add({.op = LaneOp::store_mask, .a = positive, .index = 1});
-    const auto kernel = LaneCompiler::get(each)->compile(code);
-    CHECK(LaneCompiler::get(each)->compile(code) == kernel);
+    const std::uint16_t x = code.add({.op = VectorOp::load});
+    const std::uint16_t y = code.add({.op = VectorOp::add, .a = x, .b = x});
+    const std::uint16_t positive = code.add({.op = VectorOp::less, .a = x, .b = y});
+    code.add({.op = VectorOp::store, .a = y});
+    code.add({.op = VectorOp::store_mask, .a = positive, .index = 1});
+    const auto kernel = VectorJit::get(each)->compile(code);
+    CHECK(VectorJit::get(each)->compile(code) == kernel);
     for (std::int64_t count = 0; count < 70; ++count) {
       std::vector<float> values(80, -7);
       std::vector<char> masks(80, 9);
