@@ -29,7 +29,7 @@ struct Avx2 {
     return _mm256_and_ps(product, _mm256_cmp_ps(x, set(-87), _CMP_NLT_US));
   }
   // The sine of x, which is s or c as the bits of n say, and the cosine.
-  static Vector turned(Vector x, Vector n, Vector s, Vector c, Vector& cosine) {
+  static Vector transposed(Vector x, Vector n, Vector s, Vector c, Vector& cosine) {
     const __m256i bits = _mm256_castps_si256(n);
     const Vector odd = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 31)), sign = set(-0.0F);
     const auto with_sign = [&](Vector v, Vector of) { return _mm256_xor_ps(v, _mm256_and_ps(of, sign)); };

@@ -25,7 +25,7 @@ struct Avx512 {
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, set(-104), _CMP_NLT_US), p, whole);
   }
   // The sine of x, which is s or c as the bits of n say, and the cosine.
-  static Vector turned(Vector x, Vector n, Vector s, Vector c, Vector& cosine) {
+  static Vector transposed(Vector x, Vector n, Vector s, Vector c, Vector& cosine) {
     const __m512i bits = _mm512_castps_si512(n), one = _mm512_set1_epi32(1);
     const __mmask16 odd = _mm512_test_epi32_mask(bits, one);
     const __m512i sign = _mm512_set1_epi32(INT32_MIN);

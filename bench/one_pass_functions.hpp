@@ -47,7 +47,7 @@ struct Functions {
     const Vector z = r * r;
     const Vector s = V::fma(polynomial(z, sines), r * z, r);
     const Vector c = V::fma(polynomial(z, cosines), z * z, V::fma(V::set(-0.5F), z, V::set(1)));
-    return V::turned(x, n, s, c, cosine);
+    return V::transposed(x, n, s, c, cosine);
   }
 };
 

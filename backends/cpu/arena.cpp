@@ -29,7 +29,7 @@ std::size_t to_whole_pages(std::size_t bytes) { return (bytes + page - 1) / page
 // Blocks of 4 MiB and more are the system's own: they go back to it when they are released, in whatever
 // order, and begin with a huge page. Of these only whole ones are asked for: of one that reaches behind the
 // block all would be used.
-constexpr std::size_t huge_page = std::size_t{2} << 20, least_mapped = 2 * huge_page;
+constexpr std::size_t huge_page = std::size_t{2} << 20, min_mapped = 2 * huge_page;
 std::byte* map(std::size_t bytes) {
   const std::size_t room = bytes + huge_page;
   void* const all = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -43,19 +43,19 @@ std::byte* map(std::size_t bytes) {
 }
 void unmap(std::byte* data, std::size_t bytes) noexcept { ::munmap(data, bytes); }
 #else
-constexpr std::size_t least_mapped = ~std::size_t{0};
+constexpr std::size_t min_mapped = ~std::size_t{0};
 std::byte* map(std::size_t bytes) { refuse(bytes); }
 void unmap(std::byte*, std::size_t) noexcept {}
 #endif
 
 std::byte* allocate(std::size_t bytes) {
-  if (bytes >= least_mapped) return map(bytes);
+  if (bytes >= min_mapped) return map(bytes);
   void* data = ::operator new(bytes, std::align_val_t(page), std::nothrow);
   if (data == nullptr) refuse(bytes);
   return static_cast<std::byte*>(data);
 }
 void deallocate(std::byte* data, std::size_t bytes) noexcept {
-  if (bytes >= least_mapped) return unmap(data, bytes);
+  if (bytes >= min_mapped) return unmap(data, bytes);
   ::operator delete(data, std::align_val_t(page));
 }
 
@@ -65,8 +65,7 @@ Arena::~Arena() { clear(); }
 
 std::size_t Arena::taken(std::size_t bytes) noexcept {
   const std::size_t rounded = to_whole_pages(bytes);
-  return bytes == 0 || rounded >= least_mapped ? rounded
-                                               : rounded + page;  // one that the allocator writes to
+  return bytes == 0 || rounded >= min_mapped ? rounded : rounded + page;  // one that the allocator writes to
 }
 
 Arena::Block Arena::acquire(std::size_t bytes, bool lasts) {
@@ -96,7 +95,7 @@ Arena::Block Arena::acquire(std::size_t bytes, bool lasts) {
 
 void Arena::use(std::size_t bytes) {
   used_ += bytes;
-  most_used_ = std::max(most_used_, used_);
+  max_used_ = std::max(max_used_, used_);
 }
 
 void Arena::release(Block block) noexcept {
@@ -135,9 +134,9 @@ void Arena::clear() noexcept {
   cached_ = 0;
 }
 
-std::size_t Arena::most_used() const {
+std::size_t Arena::max_used() const {
   const Lock lock(mutex_);
-  return lock ? most_used_ : 0;
+  return lock ? max_used_ : 0;
 }
 
 }  // namespace tidu::cpu_detail

@@ -33,7 +33,7 @@ class Arena {
   /// Gives back to the system what nobody uses.
   void clear() noexcept;
   /// The most bytes that were handed out at once.
-  std::size_t most_used() const;
+  std::size_t max_used() const;
 
  private:
   void use(std::size_t bytes);
@@ -42,7 +42,7 @@ class Arena {
   using Free = std::multimap<std::size_t, std::byte*>;
   Free free_;                           // by bytes
   std::vector<Free::node_type> nodes_;  // of blocks that were handed out: coming back allocates nothing
-  std::size_t cached_ = 0, used_ = 0, most_used_ = 0;
+  std::size_t cached_ = 0, used_ = 0, max_used_ = 0;
   const std::size_t limit_;
 };
 

@@ -18,14 +18,14 @@ constexpr std::int64_t cascade_step(std::int64_t count) {
 /// Combines parts [0, count), numbered from `first` on, into the place `to`: make(first, to) computes a part
 /// there, room(level, first) is a place for one, add(to, from) combines two. Up to 16 parts, or combinations
 /// of 16, of 256, ..., are combined one after another. Requires count > 0.
-template <class Place, class Make, class Room, class AddTo>
-void in_cascade(std::int64_t first, std::int64_t count, Place to, const Make& make, const Room& room,
+template <class Target, class Make, class Room, class AddTo>
+void in_cascade(std::int64_t first, std::int64_t count, Target to, const Make& make, const Room& room,
                 const AddTo& add, std::int64_t level = 0) {
   if (count == 1) return make(first, to);
   const std::int64_t step = cascade_step(count);
   in_cascade(first, step, to, make, room, add, level + 1);
   for (std::int64_t at = step; at < count; at += step) {
-    const Place part = room(level, first + at);
+    const Target part = room(level, first + at);
     in_cascade(first + at, std::min(step, count - at), part, make, room, add, level + 1);
     add(to, part);
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cpu/compiled.hpp"
+#include "cpu/donation.hpp"
 #include "cpu/groups/fused.hpp"
 #include "cpu/groups/fused_rows.hpp"
 #include "cpu/groups/runs.hpp"
@@ -14,8 +15,7 @@
 #include "cpu/operation_plans.hpp"
 #include "cpu/placed_parts.hpp"
 #include "cpu/products/product_group.hpp"
-#include "cpu/reused.hpp"
-#include "cpu/takeovers.hpp"
+#include "cpu/step_fusions.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -56,7 +56,7 @@ class Compiler {
     if (plan_->large_bytes > given_.plan().large_bytes + little) take_over(little);
     place_small_values();
     std::vector<Run> blocks;
-    if (runs(CpuPass::straight_line)) blocks = find_runs(to_.program_, options_, takeovers_.bound);
+    if (runs(CpuPass::straight_line)) blocks = find_runs(to_.program_, options_, step_fusions_.bound);
     auto next_run = blocks.begin();
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       const ScheduleNode& node = schedule.nodes[i];
@@ -65,16 +65,18 @@ class Compiler {
         for (std::size_t k = 0; k < next_run->count; ++k) told_.cannot_fail.insert(i + k);
         i += next_run->count - 1;  // of nodes of size 1
         ++next_run;
-      } else if (const auto own = takeovers_.plans.find(i); own != takeovers_.plans.end() && !own->second) {
+      } else if (const auto own = step_fusions_.plans.find(i);
+                 own != step_fusions_.plans.end() && !own->second) {
         continue;  // others do it
-      } else if (node.kind != NodeKind::operation || own != takeovers_.plans.end()) {
+      } else if (node.kind != NodeKind::operation || own != step_fusions_.plans.end()) {
         composite(i);
-      } else if (takeovers_.done.empty() || !takeovers_.done[node.index]) {
+      } else if (step_fusions_.done.empty() || !step_fusions_.done[node.index]) {
         if (step(node.index)) told_.cannot_fail.insert(i);
       }
     }
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
-    if (runs(CpuPass::donation)) to_.reused_ = find_reused_inputs(to_.program_, takeovers_, told_, kernels_);
+    if (runs(CpuPass::donation))
+      to_.donated_ = find_donated_inputs(to_.program_, step_fusions_, told_, kernels_);
     to_.mode_ = to_.find_mode(options_.depth);
   }
 
@@ -190,7 +192,7 @@ class Compiler {
 
   // Returns whether it cannot fail.
   bool step(std::uint32_t index) {
-    const std::uint32_t sum = takeovers_.sums_into.empty() ? no_index : takeovers_.sums_into[index];
+    const std::uint32_t sum = step_fusions_.sums_into.empty() ? no_index : step_fusions_.sums_into[index];
     if (sum == index) return true;  // another makes it
     const std::uint32_t at = sum == no_index ? cached_plan(index) : keep(plans_.plan_adding(index), index);
     const Plan& plan = to_.plans_[at];
@@ -229,17 +231,18 @@ class Compiler {
     return plan.cannot_fail;
   }
   // Who does what, and the memory for that: what steps do beside has changed who reads what, and when.
-  void take_over(std::size_t most_kept) {
-    takeovers_ = find_takeovers(given_, plans_, options_, kernels_, around_, most_kept);
+  void take_over(std::size_t max_kept) {
+    step_fusions_ = find_step_fusions(given_, plans_, options_, kernels_, around_, max_kept);
     std::vector<passes::PlacedPart> parts;
-    if (runs(CpuPass::concat_in_place)) parts = find_placed_parts(given_, takeovers_);
-    const bool as_given = takeovers_.done.empty() && parts.empty();
-    to_.program_ = as_given ? given_ : place_again(given_, takeovers_.values, parts);
+    if (runs(CpuPass::concat_in_place)) parts = find_placed_parts(given_, step_fusions_);
+    const bool as_given = step_fusions_.done.empty() && parts.empty();
+    to_.program_ = as_given ? given_ : place_again(given_, step_fusions_.values, parts);
     plan_ = &to_.program_.plan();
   }
   Plan plan_of_composite(std::size_t node) {
-    if (const auto found = takeovers_.plans.find(node); found != takeovers_.plans.end()) return found->second;
-    const passes::NodeValues& values = takeovers_.values[node];
+    if (const auto found = step_fusions_.plans.find(node); found != step_fusions_.plans.end())
+      return found->second;
+    const passes::NodeValues& values = step_fusions_.values[node];
     const Schedule& schedule = to_.program_.schedule();
     const ScheduleNode& at = schedule.nodes[node];
     if (at.kind == NodeKind::blocked_loop)
@@ -248,10 +251,10 @@ class Compiler {
     if (at.kind == NodeKind::product_group)
       return plan_product_group(to_.program_, node, values, options_, kernels_);
     if (at.index != 0)
-      return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_, takeovers_.turned);
-    const auto found = takeovers_.extras.find(node);
+      return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_, step_fusions_.transposed);
+    const auto found = step_fusions_.around_fusion.find(node);
     return plan_group(to_.program_, node, values, options_, kernels_,
-                      found == takeovers_.extras.end() ? nullptr : &found->second);
+                      found == step_fusions_.around_fusion.end() ? nullptr : &found->second);
   }
   // Its pointers follow.
   void general(Plan plan, std::size_t num_operands, std::uint32_t operation) {
@@ -267,7 +270,7 @@ class Compiler {
     to_.operations_.push_back(operation);
   }
   void composite(std::size_t node) {
-    const passes::NodeValues& values = takeovers_.values[node];
+    const passes::NodeValues& values = step_fusions_.values[node];
     const std::vector<ScheduleNode>& nodes = given_.schedule().nodes;
     // What an error names: a group's first operation, or what makes a loop's first result.
     const std::uint32_t named = nodes[node].kind == NodeKind::blocked_loop
@@ -342,7 +345,7 @@ class Compiler {
   std::vector<bool> is_scalar_;          // by plan
   std::array<Recent, 256> recent_{};
   OperationPlans plans_;
-  Takeovers takeovers_;
+  StepFusions step_fusions_;
   ToldByPlans told_;
 };
 

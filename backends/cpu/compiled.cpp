@@ -222,7 +222,7 @@ void Compiled::run_pooled(const Tensor* const* inputs, Tensor* outputs) const {
 }
 
 template <class Inputs, class Outputs>
-void Compiled::run_at(const Places& places, const Inputs& input, const Outputs& output) const {
+void Compiled::run_at(const RunMemory& places, const Inputs& input, const Outputs& output) const {
   for (const Move& load : loads_) copy_element(places.small + load.offset, input(load.index), load.bytes);
   for (const Patch& patch : input_pointers_)
     places.pointers[patch.pointer] = const_cast<std::byte*>(input(patch.index));
@@ -243,13 +243,13 @@ void Compiled::run_at(const Places& places, const Inputs& input, const Outputs& 
   }
 }
 
-void Compiled::run_in(const Places& places, const Tensor* const* inputs, Tensor* outputs) const {
+void Compiled::run_in(const RunMemory& places, const Tensor* const* inputs, Tensor* outputs) const {
   run_at(
       places, [inputs](std::uint32_t i) { return inputs[i]->bytes(); },
       [outputs](std::uint32_t i) { return outputs[i].mutable_bytes(); });
 }
 
-Compiled::Places Compiled::inner_places(std::byte* memory) const {
+Compiled::RunMemory Compiled::inner_places(std::byte* memory) const {
   std::byte* const large = memory + in_lines(small_bytes_);
   std::byte* const scratch = large + in_lines(program_.plan().large_bytes);
   return {memory, large, scratch, reinterpret_cast<std::byte**>(scratch + in_lines(scratch_bytes_))};
@@ -261,7 +261,7 @@ std::size_t Compiled::inner_bytes() const {
 }
 
 void Compiled::prepare_inner(std::byte* memory) const {
-  const Places places = inner_places(memory);
+  const RunMemory places = inner_places(memory);
   fill_small(memory);
   point_to_constants(memory, places.pointers);
   for (const Patch& patch : large_pointers_) places.pointers[patch.pointer] = places.large + patch.offset;
@@ -301,8 +301,8 @@ void Compiled::run_reusing(std::span<const Tensor* const> inputs, std::span<Tens
   std::vector<const Tensor*> from(inputs.begin(), inputs.end());
   std::vector<Tensor*> lenders(outputs.size(), nullptr);
   std::vector<std::uint32_t> set_of(outputs.size(), no_index), times(outputs.size(), 0);
-  for (std::uint32_t i = 0; i < reused_.sets.size(); ++i) {
-    for (const std::uint32_t output : reused_.sets[i].outputs) set_of[output] = i;
+  for (std::uint32_t i = 0; i < donated_.sets.size(); ++i) {
+    for (const std::uint32_t output : donated_.sets[i].outputs) set_of[output] = i;
   }
   for (const Tensor* const input : inputs) {
     if (is_one_of(outputs, input)) ++times[static_cast<std::size_t>(input - outputs.data())];
@@ -316,8 +316,8 @@ void Compiled::run_reusing(std::span<const Tensor* const> inputs, std::span<Tens
     return true;
   };
   try {
-    for (std::uint32_t i = 0; i < reused_.sets.size(); ++i) {
-      const ReusableInputs& set = reused_.sets[i];
+    for (std::uint32_t i = 0; i < donated_.sets.size(); ++i) {
+      const ReusableInputs& set = donated_.sets[i];
       std::vector<std::uint32_t> given;
       for (const std::uint32_t input : set.inputs) {
         const Tensor* const x = inputs[input];

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "cpu/arena.hpp"
+#include "cpu/demanded_elements.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernel_table.hpp"
-#include "cpu/unread.hpp"
 #include "tidu/cpu/executable.hpp"
 #include "tidu/cpu/program.hpp"
 #include "tidu/tensor/tensor.hpp"
@@ -88,10 +88,10 @@ struct Preparation {
 };
 
 /// Fewest bytes of an output that takes an input's memory; it would otherwise come from the arena.
-inline constexpr std::size_t least_reused = std::size_t{1} << 16;
+inline constexpr std::size_t min_donated = std::size_t{1} << 16;
 
-/// Which outputs may lie where inputs do. See reused.hpp.
-struct ReusedInputs {
+/// Which outputs may lie where inputs do. See donation.hpp.
+struct DonatedInputs {
   /// By output, or empty where there are none: an input that an operation changes into what the output is in
   /// the end, or no_index.
   std::vector<std::uint32_t> changed;
@@ -117,7 +117,7 @@ class Compiled {
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
   const Program& program() const { return program_; }
-  const ReusedInputs& reused() const { return reused_; }
+  const DonatedInputs& donated() const { return donated_; }
 
   // For a program inside another: runs over addresses, in memory that the caller has. Inputs that are carried
   // over may be at the addresses of outputs of their type.
@@ -130,7 +130,7 @@ class Compiled {
   /// The input, or none, whose memory may be that of the output: an operation changes it into what is the
   /// output in the end, and nothing reads it from then on.
   std::uint32_t changed_into(std::size_t output) const {
-    return reused_.changed.empty() ? no_index : reused_.changed[output];
+    return donated_.changed.empty() ? no_index : donated_.changed[output];
   }
   /// Throws what kernels throw.
   void run_inner(std::byte* memory, const std::byte* const* inputs, std::byte* const* outputs) const;
@@ -159,7 +159,7 @@ class Compiled {
   enum class Mode : std::uint8_t { scalars, light, pooled };  // see Note [Light programs]
   Mode find_mode(int depth) const;
   // Where a run has its values.
-  struct Places {
+  struct RunMemory {
     std::byte* small;
     std::byte* large;
     std::byte* scratch;
@@ -168,11 +168,11 @@ class Compiled {
   void run_scalars(const Tensor* const* inputs, Tensor* outputs) const;
   void run_light(const Tensor* const* inputs, Tensor* outputs) const;
   void run_pooled(const Tensor* const* inputs, Tensor* outputs) const;
-  void run_in(const Places& places, const Tensor* const* inputs, Tensor* outputs) const;
+  void run_in(const RunMemory& places, const Tensor* const* inputs, Tensor* outputs) const;
   // The same where input(i) and output(i) give addresses.
   template <class Inputs, class Outputs>
-  void run_at(const Places& places, const Inputs& input, const Outputs& output) const;
-  Places inner_places(std::byte* memory) const;
+  void run_at(const RunMemory& places, const Inputs& input, const Outputs& output) const;
+  RunMemory inner_places(std::byte* memory) const;
   void execute(std::byte* small, const Frame& frame) const;
   // What is the same in every run.
   void fill_small(std::byte* small) const;
@@ -186,7 +186,7 @@ class Compiled {
   void explain(const Error& error, const Instruction* at) const;
 
   Program program_;
-  ReusedInputs reused_;
+  DonatedInputs donated_;
   std::shared_ptr<Arena> arena_;
   std::vector<Instruction> instructions_;
   std::vector<GeneralStep> steps_;

@@ -91,7 +91,7 @@ Executable Executable::with_keys_of(const Graph& graph) const {
 const Program& Executable::program() const { return compiled_->program(); }
 std::size_t Executable::peak_bytes() const { return compiled_->peak_bytes(); }
 int Executable::threads() const { return compiled_->threads(); }
-const std::vector<ReusableInputs>& Executable::reusable_inputs() const { return compiled_->reused().sets; }
+const std::vector<ReusableInputs>& Executable::reusable_inputs() const { return compiled_->donated().sets; }
 std::size_t Executable::num_instructions() const { return compiled_->num_instructions(); }
 std::size_t Executable::kept_bytes() const { return Footprint().of(program()); }
 

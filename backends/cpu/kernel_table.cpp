@@ -7,7 +7,7 @@
 
 #include "cpu/foreign.hpp"
 #include "cpu/groups/runs.hpp"
-#include "cpu/groups/special_functions.hpp"
+#include "cpu/groups/vector_special.hpp"
 #include "cpu/groups/vector_complex.hpp"
 #include "cpu/groups/vector_ir.hpp"
 #include "cpu/kernels/elementwise.hpp"
@@ -60,7 +60,7 @@ void run_widened(const Widened& s, const Call& call) {
   }
 }
 
-constexpr std::size_t most_operands = 4;  // of generated code for one operation
+constexpr std::size_t max_operands = 4;  // of generated code for one operation
 
 // The loop that the rule plans, or generated code in its place where there is some for the operation; a
 // scalar step stays what it is.
@@ -73,20 +73,20 @@ void run_lanes(const VectorJitState& s, const Call& call) {
   const VectorKernel& kernel = *s.kernel;
   parallel_for(s.threads, s.count, element_grain, [&](std::int64_t begin, std::int64_t end) {
     const auto at = static_cast<std::size_t>(begin);
-    const std::byte* in[most_operands];
+    const std::byte* in[max_operands];
     for (std::size_t i = 0; i < kernel.num_operands(); ++i) in[i] = call.in[i] + at * kernel.operand_step(i);
     std::byte* const out = call.out[0] + at * kernel.result_step(0);
     kernel.run(in, &out, end - begin);
   });
 }
 std::shared_ptr<const VectorKernel> lanes_for(const PlanRequest& request) {
-  constexpr std::int64_t fewest_elements = 64;  // below, ends of vectors take longer than loops of arithmetic
+  constexpr std::int64_t min_elements = 64;  // below, ends of vectors take longer than loops of arithmetic
   if (request.lanes == nullptr || !request.op.primitive().has_trait(Trait::elementwise) ||
-      request.out.size() != 1 || request.in.size() > most_operands) {
+      request.out.size() != 1 || request.in.size() > max_operands) {
     return nullptr;
   }
   const Type out = request.out[0];
-  if (out.size() < fewest_in_run && !request.part) return nullptr;
+  if (out.size() < min_in_run && !request.part) return nullptr;
   DType computed = out.dtype();
   for (const Type type : request.in) {
     if (type.dtype() != bool_) computed = type.dtype();
@@ -94,7 +94,7 @@ std::shared_ptr<const VectorKernel> lanes_for(const PlanRequest& request) {
   VectorProgram code;
   code.dtype = element_dtype(computed);
   if (code.dtype == bool_) return nullptr;
-  std::array<std::uint16_t, most_operands> operands{};
+  std::array<std::uint16_t, max_operands> operands{};
   for (std::uint32_t i = 0; i < request.in.size(); ++i) {
     const Type type = request.in[i];
     if (type.dtype() != bool_ && element_dtype(type.dtype()) != code.dtype) return nullptr;
@@ -109,7 +109,7 @@ std::shared_ptr<const VectorKernel> lanes_for(const PlanRequest& request) {
       add_operation(code, request.op, computed, std::span(operands).first(request.in.size()), out.dtype());
   if (!value) return nullptr;
   const auto is_call = [](const VectorInst& step) { return step.op == VectorOp::call; };
-  if (out.size() < fewest_elements && !request.part &&
+  if (out.size() < min_elements && !request.part &&
       std::none_of(code.steps.begin(), code.steps.end(), is_call)) {
     return nullptr;
   }

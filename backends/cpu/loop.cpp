@@ -31,7 +31,7 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr int most_loop_threads = 64;
+constexpr int max_loop_threads = 64;
 // Bytes between the memories of two threads: what one core reads ahead of its own is not another's.
 constexpr std::size_t apart = 4096;
 
@@ -373,7 +373,7 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   }
   state.chunks = state.blocks;
   if (state.sum_bytes > 0) state.chunks = passes::sum_chunks(state.blocks, state.sum_bytes);
-  state.threads = std::min(options.threads, most_loop_threads);
+  state.threads = std::min(options.threads, max_loop_threads);
   const auto workers = static_cast<std::size_t>(std::min<std::int64_t>(state.threads, state.chunks));
   state.memory = std::max(state.packed_bytes + inner_bytes, aligned(state.add_scratch)) + apart;
   state.keeps_sums = state.sum_bytes > 0 && workers > 1;

@@ -12,9 +12,9 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::size_t least_line = 16;       // bytes that lie side by side, at least
-constexpr std::size_t most_line = 64;        // and for which more are not better
-constexpr std::size_t most_axes_moved = 16;  // of a value
+constexpr std::size_t min_line = 16;        // bytes that lie side by side, at least
+constexpr std::size_t max_line = 64;        // and for which more are not better
+constexpr std::size_t max_axes_moved = 16;  // of a value
 
 struct PartsState {
   struct Copy {
@@ -35,14 +35,14 @@ bool makes_parts(const Graph& graph, std::uint32_t index) {
   const Operation operation = graph.operation(index);
   if (!is_any_of(operation, prim::transpose, prim::slice, prim::concatenate)) return false;
   const Type type = graph.type(operation.output());
-  return type.size() > 1 && type.rank() <= most_axes_moved;
+  return type.size() > 1 && type.rank() <= max_axes_moved;
 }
 
 MovedLines MovedLines::of(const MovedParts& parts, Type type) {
   const std::vector<std::int64_t> to = strides_of(type);
   std::size_t last = type.rank();
   while (last > 0 && type.dim(last - 1) == 1) --last;
-  MovedLines lines{most_line, most_line};
+  MovedLines lines{max_line, max_line};
   for (const MovedPart& part : parts) {
     std::int64_t run = 1, of_last = 0;
     for (std::size_t k = last; k-- > 0;) {
@@ -59,7 +59,7 @@ MovedLines MovedLines::of(const MovedParts& parts, Type type) {
 }
 
 bool MovedLines::are_as_long_as(const MovedLines& others) const {
-  return of_last >= std::max(least_line, others.of_last) || merged >= std::max(least_line, others.merged);
+  return of_last >= std::max(min_line, others.of_last) || merged >= std::max(min_line, others.merged);
 }
 
 MovedParts MovedValues::parts_of(ValueId id) const {
@@ -105,22 +105,22 @@ std::optional<MovedParts> MovedValues::result_of(std::uint32_t index) const {
         made.push_back(std::move(part));
       }
       begin += type.dim(along);
-      if (made.size() > most_parts) return std::nullopt;
+      if (made.size() > max_parts) return std::nullopt;
     }
   }
   return made;
 }
 
-std::optional<std::pair<ValueId, ElementPlaces>> MovedValues::places_of(ValueId id) const {
+std::optional<std::pair<ValueId, StridedElements>> MovedValues::places_of(ValueId id) const {
   const ValueId root = program_.roots()[id];
   const auto found = made_of_.find(root);
   const Type type = graph_.type(id);
-  if (found == made_of_.end()) return std::pair(root, ElementPlaces{0, strides_of(type)});
+  if (found == made_of_.end()) return std::pair(root, StridedElements{0, strides_of(type)});
   if (found->second.size() != 1) return std::nullopt;
   const MovedPart& part = found->second[0];
   std::vector<MovedAxis> axes = part.axes;
   std::erase_if(axes, [](const MovedAxis& axis) { return axis.extent == 1; });
-  ElementPlaces places{part.offset, std::vector<std::int64_t>(type.rank(), 0)};
+  StridedElements places{part.offset, std::vector<std::int64_t>(type.rank(), 0)};
   std::size_t next = 0;
   for (std::size_t k = 0; k < type.rank(); ++k) {
     if (type.dim(k) == 1) continue;

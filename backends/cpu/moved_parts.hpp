@@ -28,7 +28,7 @@ struct MovedPart {
 using MovedParts = std::vector<MovedPart>;
 
 /// Most parts that one operation copies.
-inline constexpr std::size_t most_parts = 16;
+inline constexpr std::size_t max_parts = 16;
 
 /// Is it a transpose, a slice or a concatenate of more than one element, and of axes not too many?
 bool makes_parts(const Graph& graph, std::uint32_t operation);
@@ -59,7 +59,7 @@ class MovedValues {
   std::optional<MovedParts> result_of(std::uint32_t operation) const;
   /// The root in which the elements of a value are, and their places there; none where they are not one part,
   /// whose axes are the same.
-  std::optional<std::pair<ValueId, ElementPlaces>> places_of(ValueId id) const;
+  std::optional<std::pair<ValueId, StridedElements>> places_of(ValueId id) const;
 
  private:
   MovedParts parts_of(ValueId id) const;

@@ -18,7 +18,7 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::size_t most_readers = 64;  // looked at for one value
+constexpr std::size_t max_readers = 64;  // looked at for one value
 
 // One that copies, or multiplies, from elsewhere than from its operands, or to elsewhere; without a plan one
 // that does nothing.
@@ -37,7 +37,7 @@ class MoveFinder {
  public:
   MoveFinder(const Program& program, const std::vector<passes::NodeValues>& values,
              const std::vector<bool>& alone, const std::vector<bool>& done, bool products,
-             std::size_t most_kept, int threads)
+             std::size_t max_kept, int threads)
       : program_(program),
         graph_(program.graph()),
         values_(values),
@@ -45,7 +45,7 @@ class MoveFinder {
         alone_(alone),
         done_(done),
         products_(products),
-        most_kept_(most_kept),
+        max_kept_(max_kept),
         threads_(threads) {}
 
   Moves find() {
@@ -134,12 +134,12 @@ class MoveFinder {
       const Storage storage = program_.slot(program_.slot_of(part.from)).storage;
       if (storage != Storage::input && storage != Storage::constant) kept += graph_.type(part.from).bytes();
     }
-    std::size_t most_kept = type_made.bytes();
+    std::size_t max_kept = type_made.bytes();
     if (unmade_.at(made).size() == 1) {
       const auto moved = moved_.find(unmade_.at(made)[0].from);
-      if (moved != moved_.end() && kept <= most_kept_) most_kept = std::max(most_kept, moved->second);
+      if (moved != moved_.end() && kept <= max_kept_) max_kept = std::max(max_kept, moved->second);
     }
-    if (kept > 2 * most_kept) return false;
+    if (kept > 2 * max_kept) return false;
     std::int64_t copied = 0;
     for (const std::size_t node : readers->second) {
       const ScheduleNode& at = program_.schedule().nodes[node];
@@ -170,7 +170,7 @@ class MoveFinder {
   struct Target {
     ValueId made = no_index;  // of what a move would make
     bool first = false;       // of those that make it
-    ElementPlaces places;
+    StridedElements places;
     bool add_zero = false;
   };
   std::optional<MoveStep> plan_product(std::size_t node, const Target& target) const {
@@ -178,7 +178,7 @@ class MoveFinder {
     const Op op = operation.op();
     const std::array in{graph_.type(operation.inputs()[0]), graph_.type(operation.inputs()[1])};
     const std::array out{graph_.type(operation.output())};
-    ProductPlaces places;
+    MatmulOperands places;
     MoveStep step{node, {}, values_[node].results, {}};
     for (std::size_t i = 0; i < 2; ++i) {
       const auto found = unmade_.places_of(operation.inputs()[i]);
@@ -209,7 +209,7 @@ class MoveFinder {
     std::vector<ValueId> values = {id};
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto readers = readers_.find(values[i]);
-      if (readers == readers_.end() || values.size() + readers->second.size() > most_readers) return false;
+      if (readers == readers_.end() || values.size() + readers->second.size() > max_readers) return false;
       for (const std::size_t node : readers->second) {
         if (node == mover) continue;
         if (nodes[node].kind != NodeKind::operation || !is_move(nodes[node].index)) return false;
@@ -257,7 +257,7 @@ class MoveFinder {
     const std::uint32_t index = nodes[mover].index;
     const ValueId made = graph_.operation(index).output();
     const std::optional<MovedParts> parts = products_ ? unmade_.result_of(index) : std::nullopt;
-    if (!parts || parts->size() > most_parts || graph_.type(made).bytes() > most_kept_) return false;
+    if (!parts || parts->size() > max_parts || graph_.type(made).bytes() > max_kept_) return false;
     const std::vector<std::int64_t> to = strides_of(graph_.type(made));
     std::vector<std::pair<std::size_t, Target>> targets;
     std::vector<std::size_t> groups;
@@ -325,7 +325,7 @@ class MoveFinder {
   const std::vector<bool>& alone_;
   const std::vector<bool>& done_;
   const bool products_;
-  const std::size_t most_kept_;
+  const std::size_t max_kept_;
   const int threads_;
   std::vector<std::size_t> node_of_;                               // by operation
   std::unordered_map<ValueId, std::vector<std::size_t>> readers_;  // of no outputs
@@ -338,9 +338,8 @@ class MoveFinder {
 std::unordered_map<std::size_t, Plan> make_moves(const Program& program,
                                                  std::vector<passes::NodeValues>& values,
                                                  const std::vector<bool>& alone, bool products,
-                                                 std::size_t most_kept, int threads,
-                                                 std::vector<bool>& done) {
-  Moves moves = MoveFinder(program, values, alone, done, products, most_kept, threads).find();
+                                                 std::size_t max_kept, int threads, std::vector<bool>& done) {
+  Moves moves = MoveFinder(program, values, alone, done, products, max_kept, threads).find();
   std::unordered_map<std::size_t, Plan> plans;
   if (!moves.left_out.empty()) done.resize(program.graph().num_operations());
   for (const std::uint32_t index : moves.left_out) done[index] = true;

@@ -28,11 +28,11 @@ namespace tidu::cpu_detail {
 /// position in the schedule: `values` says there from where; no plan is of a group that does nothing. Whose
 /// results are in no memory, or made by others, is set in `done`, by operation or empty. `alone` says by
 /// operation whether it is a step of its own and no more than that; `products`: may products take part?
-/// `most_kept`: bytes of what may live on since others move the rest of it, or be there before all of it is
+/// `max_kept`: bytes of what may live on since others move the rest of it, or be there before all of it is
 /// made.
 std::unordered_map<std::size_t, Plan> make_moves(const Program& program,
                                                  std::vector<passes::NodeValues>& values,
                                                  const std::vector<bool>& alone, bool products,
-                                                 std::size_t most_kept, int threads, std::vector<bool>& done);
+                                                 std::size_t max_kept, int threads, std::vector<bool>& done);
 
 }  // namespace tidu::cpu_detail

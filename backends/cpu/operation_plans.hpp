@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cpu/compiled.hpp"
+#include "cpu/demanded_elements.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernel_table.hpp"
-#include "cpu/unread.hpp"
 #include "tidu/cpu/program.hpp"
 
 namespace tidu::cpu_detail {

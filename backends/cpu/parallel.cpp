@@ -66,7 +66,7 @@ class Helpers {
     start(wanted);
     body_ = body;
     context_ = context;
-    num_ranges_ = std::min<std::int64_t>(wanted + 1, most_ranges);
+    num_ranges_ = std::min<std::int64_t>(wanted + 1, max_ranges);
     for (std::int64_t i = 0; i < num_ranges_; ++i) {
       ranges_[i].next.store(i * pieces / num_ranges_, std::memory_order_relaxed);
       ranges_[i].end = (i + 1) * pieces / num_ranges_;
@@ -103,7 +103,7 @@ class Helpers {
     std::atomic<std::int64_t> next{0};
     std::int64_t end = 0;
   };
-  static constexpr std::int64_t most_ranges = 64;
+  static constexpr std::int64_t max_ranges = 64;
 
   void start(int wanted) {
     try {
@@ -209,7 +209,7 @@ class Helpers {
   std::atomic<int> caller_cpu_{-1};
   std::atomic<std::uint32_t> ping_{0};  // a word to the helpers: see Note [Apart]
   std::atomic<int> awake_{0};
-  Range ranges_[most_ranges];
+  Range ranges_[max_ranges];
   alignas(64) std::atomic<int> left_{0};
   std::atomic<std::uint32_t> pong_{0};  // and back
   std::uint32_t shared_ = 0;            // loops

@@ -17,21 +17,21 @@ constexpr std::size_t part_alignment = 64;  // bytes; what streams past the cach
 
 class PartFinder {
  public:
-  PartFinder(const Program& program, const Takeovers& takeovers)
+  PartFinder(const Program& program, const StepFusions& step_fusions)
       : program_(program),
         graph_(program.graph()),
-        takeovers_(takeovers),
-        readers_(count_readers(program, takeovers.values)),
+        step_fusions_(step_fusions),
+        readers_(count_readers(program, step_fusions.values)),
         made_by_(graph_.num_values(), no_index),
         times_(graph_.num_values(), 0) {
-    for (std::uint32_t node = 0; node < takeovers.values.size(); ++node) {
-      for (const ValueId id : takeovers.values[node].results) made_by_[id] = node;
+    for (std::uint32_t node = 0; node < step_fusions.values.size(); ++node) {
+      for (const ValueId id : step_fusions.values[node].results) made_by_[id] = node;
     }
   }
 
   std::vector<passes::PlacedPart> find() {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
-    for (std::uint32_t node = 0; node < takeovers_.values.size(); node += nodes[node].size) {
+    for (std::uint32_t node = 0; node < step_fusions_.values.size(); node += nodes[node].size) {
       if (is_whole(node)) add_parts(graph_.operation(nodes[node].index));
     }
     return std::move(parts_);
@@ -41,9 +41,9 @@ class PartFinder {
   // A concatenate of stretches that its own kernel makes, and nobody else, into an output.
   bool is_whole(std::uint32_t node) const {
     const ScheduleNode& at = program_.schedule().nodes[node];
-    if (at.kind != NodeKind::operation || takeovers_.values[node].results.size() != 1) return false;
+    if (at.kind != NodeKind::operation || step_fusions_.values[node].results.size() != 1) return false;
     const Operation operation = graph_.operation(at.index);
-    if (!is_any_of(operation, prim::concatenate) || takeovers_.plans.contains(node)) return false;
+    if (!is_any_of(operation, prim::concatenate) || step_fusions_.plans.contains(node)) return false;
     const ValueId result = operation.output();
     const auto axis = static_cast<std::size_t>(operation.op().integer("dimension"));
     const SlotId slot = program_.slot_of(result);
@@ -69,12 +69,12 @@ class PartFinder {
   bool is_alone(ValueId root, std::size_t bytes) const {
     const std::uint32_t node = made_by_[root];
     return node != no_index && readers_[root] == 1 && graph_.type(root).bytes() == bytes &&
-           takeovers_.values[node].changed == no_index;
+           step_fusions_.values[node].changed == no_index;
   }
 
   const Program& program_;
   const Graph& graph_;
-  const Takeovers& takeovers_;
+  const StepFusions& step_fusions_;
   std::vector<std::uint32_t> readers_;  // by root
   std::vector<std::uint32_t> made_by_;  // by value
   std::vector<std::uint32_t> times_;    // by root: an operand of one concatenate
@@ -83,9 +83,9 @@ class PartFinder {
 
 }  // namespace
 
-std::vector<passes::PlacedPart> find_placed_parts(const Program& program, const Takeovers& takeovers) {
+std::vector<passes::PlacedPart> find_placed_parts(const Program& program, const StepFusions& step_fusions) {
   if (!program.options().in_place) return {};
-  return PartFinder(program, takeovers).find();
+  return PartFinder(program, step_fusions).find();
 }
 
 }  // namespace tidu::cpu_detail

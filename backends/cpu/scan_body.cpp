@@ -67,7 +67,7 @@ std::vector<bool> find_made(const Graph& body, std::size_t num_consts) {
 
 ScanBody split_scan_body(const Graph& given, std::size_t num_consts, std::size_t num_carry, bool adds,
                          std::size_t max_operations) {
-  const Graph body = passes::write_out_graphs(given, max_operations);
+  const Graph body = passes::inline_graphs(given, max_operations);
   ScanBody result;
   const std::vector<bool> is_made = find_made(body, num_consts);
   std::vector<ValueId> made;

@@ -11,17 +11,17 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::size_t most_scatter_operands = 8;
+constexpr std::size_t max_scatter_operands = 8;
 
 // Where the operation's operands are among those of the node, operand 0 being the result.
 struct FillState {
   Plan fill, scatter;
   std::size_t num_operands;
-  std::array<std::uint8_t, most_scatter_operands> at;
+  std::array<std::uint8_t, max_scatter_operands> at;
 };
 void fill_and_scatter(const FillState& s, const Call& call) {
   s.fill.run(s.fill.state.get(), Call{nullptr, call.out, call.scratch});
-  std::array<const std::byte*, most_scatter_operands> in;
+  std::array<const std::byte*, max_scatter_operands> in;
   in[0] = call.out[0];
   for (std::size_t i = 1; i < s.num_operands; ++i) in[i] = call.in[s.at[i]];
   s.scatter.run(s.scatter.state.get(), Call{in.data(), call.out, call.scratch});
@@ -90,7 +90,7 @@ class Scatters {
     const Operation operation = graph_.operation(index);
     const ValueId array = program_.roots()[operation.input(0)];
     const auto maker = graph_.producer(array);
-    if (!maker || operation.num_inputs() > most_scatter_operands) return false;
+    if (!maker || operation.num_inputs() > max_scatter_operands) return false;
     const Operation made = graph_.operation(*maker);
     const SlotId slot = program_.slot_of(array);
     if (!made.primitive().has_trait(Trait::repeats) || made.num_inputs() != 0 || slot == no_index ||

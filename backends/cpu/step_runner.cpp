@@ -9,13 +9,13 @@ namespace {
 std::shared_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t num_consts,
                                              std::size_t num_carry, std::int64_t steps,
                                              const InnerContext& context) {
-  constexpr std::int64_t most_repeats = std::int64_t{1} << 30;
-  constexpr std::int64_t fewest_fixed_steps = 4;  // of which it pays that consts are packed for products
+  constexpr std::int64_t max_repeats = std::int64_t{1} << 30;
+  constexpr std::int64_t min_fixed_steps = 4;  // of which it pays that consts are packed for products
   CompileOptions options = context.options;
-  const std::int64_t most_steps = most_repeats / std::max<std::int64_t>(options.repeats, 1);
-  options.repeats *= std::clamp<std::int64_t>(steps, 1, std::max<std::int64_t>(most_steps, 1));
+  const std::int64_t max_steps = max_repeats / std::max<std::int64_t>(options.repeats, 1);
+  options.repeats *= std::clamp<std::int64_t>(steps, 1, std::max<std::int64_t>(max_steps, 1));
   std::vector<std::uint8_t> fixed(body.step.inputs().size(), 0);
-  if (steps >= fewest_fixed_steps) std::fill_n(fixed.begin(), num_consts + body.num_made, std::uint8_t{1});
+  if (steps >= min_fixed_steps) std::fill_n(fixed.begin(), num_consts + body.num_made, std::uint8_t{1});
   Surroundings around;
   around.fixed = fixed;
   around.sums = body.sums;

@@ -27,7 +27,7 @@ Overloaded(F...) -> Overloaded<F...>;
 // Scratch memory for what the device's libraries work in, as far as the plan has not guessed it. Steps of a
 // plan, which run one after another, work in the same.
 void add_workspaces(Plan& plan, const Device& device) {
-  Place last;
+  BufferRef last;
   std::size_t last_bytes = 0;
   for (Step& step : plan.steps) {
     const std::size_t bytes = device.workspace_bytes(step);
@@ -47,10 +47,10 @@ void add_workspaces(Plan& plan, const Device& device) {
 }
 
 // Steps fewer than these are launched as fast as a capture of them.
-constexpr std::size_t least_replayed = 3;
+constexpr std::size_t min_replayed = 3;
 
 // Made once: few bytes, or a tensor of the host's.
-bool is_constant(const Graph& graph, const Node& node, std::size_t most_bytes) {
+bool is_constant(const Graph& graph, const Node& node, std::size_t max_bytes) {
   if (!node.operands.empty()) return false;
   for (const std::uint32_t operation : node.operations)
     if (!graph.operation(operation).primitive().has_trait(Trait::constant)) return false;
@@ -58,7 +58,7 @@ bool is_constant(const Graph& graph, const Node& node, std::size_t most_bytes) {
     if (std::holds_alternative<LiteralStep>(step)) return true;
   std::size_t bytes = 0;
   for (const ValueId result : node.results) bytes += graph.type(result).bytes();
-  return bytes <= most_bytes;
+  return bytes <= max_bytes;
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ void Compiled::load(std::vector<Node> nodes) {
     nodes_.push_back(std::move(loaded));
   }
   num_steps_ += layout_.copies.size();
-  can_replay_ = can_replay_ && num_steps_ >= least_replayed;
+  can_replay_ = can_replay_ && num_steps_ >= min_replayed;
 }
 
 // On the default stream; whoever runs on another waits for it.
@@ -246,16 +246,16 @@ void Compiled::run_plainly(const Addresses& at, Stream stream) const {
 // "mul+add and 3 more", where the first of them stands, and what they make.
 void Compiled::enter(const Node& node, ActivitySpan& span) const {
   const Graph& graph = graph_;
-  constexpr std::size_t most_names = 3;
+  constexpr std::size_t max_names = 3;
   std::string name, where;
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < std::min(most_names, node.operations.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(max_names, node.operations.size()); ++i) {
     const Operation operation = graph.operation(node.operations[i]);
     name += detail::str(i != 0 ? "+" : "", operation.name());
     if (where.empty()) where = operation.where();
   }
-  if (node.operations.size() > most_names)
-    name += detail::str(" and ", node.operations.size() - most_names, " more");
+  if (node.operations.size() > max_names)
+    name += detail::str(" and ", node.operations.size() - max_names, " more");
   for (const ValueId result : node.results) bytes += graph.type(result).bytes();
   span.finish(std::move(name), bytes, std::move(where));
 }

@@ -58,13 +58,13 @@ struct Bindings {
   Memory scratch;
 
   /// All of what the place is in, from the place on.
-  Memory memory(const Place& place) const {
-    const Memory& whole = place.kind == Place::Kind::operand  ? operands[place.index]
-                          : place.kind == Place::Kind::result ? results[place.index]
-                                                              : scratch;
+  Memory memory(const BufferRef& place) const {
+    const Memory& whole = place.kind == BufferRef::Kind::operand  ? operands[place.index]
+                          : place.kind == BufferRef::Kind::result ? results[place.index]
+                                                                  : scratch;
     return {whole.at + place.offset, whole.bytes - place.offset};
   }
-  std::byte* at(const Place& place) const { return memory(place).at; }
+  std::byte* at(const BufferRef& place) const { return memory(place).at; }
 };
 
 /// How often a device was asked for what costs time.

@@ -11,7 +11,7 @@
 #include "cuda/watched.hpp"
 #include "graph/kept_bytes.hpp"
 #include "tidu/cuda.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 #include "tidu/optimizer/cache.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -237,7 +237,7 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph,
     compiling.constant_bytes = options.optimize.constant_bytes;
     compiling.axes = axes_;
     compiling.lanes = static_cast<std::uint32_t>(std::clamp(options_.streams, 1, 32));
-    const Graph straight = with_control_flow_written_out(without_unread(graph));
+    const Graph straight = with_control_flow_unrolled(eliminate_dead_code(graph));
     return CudaExecutable(std::make_shared<const cuda_detail::Compiled>(
         opener_->runtime(), optimize(straight, options.optimize), compiling));
   });

@@ -6,7 +6,7 @@
 // node by itself. Nodes run in the order in which they were begun, so an operation joins a group only if all
 // that it reads is made by earlier nodes or at the same element by the group itself. A product that takes an
 // addition (epilogues.hpp) is made where the addition stands. What is cheap to compute again from memory
-// (made_again.hpp) is written into every kernel that reads it, and to memory by none.
+// (rematerialized.hpp) is written into every kernel that reads it, and to memory by none.
 #include "cuda/groups.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include "cuda/inlined.hpp"
 #include "cuda/kernels/folds.hpp"
 #include "cuda/kernels/kernels.hpp"
-#include "cuda/kernels/made_again.hpp"
+#include "cuda/kernels/rematerialized.hpp"
 #include "cuda/rules.hpp"
 #include "cuda/rules/epilogues.hpp"
 #include "tidu/graph/builder.hpp"
@@ -28,9 +28,9 @@ namespace tidu::cuda_detail {
 namespace {
 
 // Members of a group, memory that it reads, nodes that it may be behind; operations inlined for one operand.
-constexpr std::size_t most_members = 48, most_operands = 20, farthest = 64, most_inlined = 12;
+constexpr std::size_t max_members = 48, max_operands = 20, farthest = 64, max_inlined = 12;
 // What one operation reads from memory, if it is to be a member: choices among many read more.
-constexpr std::size_t most_sources_of_one = 96;
+constexpr std::size_t max_sources_of_one = 96;
 
 enum class Role { nowhere, inlined, member, fold, alone };
 
@@ -107,7 +107,7 @@ class Grouping {
     if (is_fold(op, type(operation.inputs()[0])))
       return type(operation.input(0)).size() > 0 ? Role::fold : Role::alone;
     if (op.name() == "transpose" || op.name() == "concatenate" || op.name() == "constant") return Role::alone;
-    return is_expression(op) && num_sources(operation) <= most_sources_of_one ? Role::member : Role::alone;
+    return is_expression(op) && num_sources(operation) <= max_sources_of_one ? Role::member : Role::alone;
   }
   std::size_t num_sources(const Operation& operation) const {
     std::size_t count = 0;
@@ -125,7 +125,7 @@ class Grouping {
           operation.name() == "broadcast_in_dim" ? repeats(operation.op(), type(id), type(result)) : 0;
       for (const Source& source : sources_of(id)) all.push_back({source.value, source.repeat * repeat});
     }
-    if (count > most_inlined || all.size() > most_inlined) return false;
+    if (count > max_inlined || all.size() > max_inlined) return false;
     inlined_[result] = static_cast<std::uint32_t>(count);
     sources_[result] = std::move(all);
     return true;
@@ -224,11 +224,11 @@ class Grouping {
         }
       }
     }
-    return group.operands.size() + fresh.size() <= most_operands;
+    return group.operands.size() + fresh.size() <= max_operands;
   }
   bool is_open(std::uint32_t at) const {
     return groups_[at].open && at >= first_open_ && groups_.size() - at <= farthest &&
-           groups_[at].operations.size() < most_members;
+           groups_[at].operations.size() < max_members;
   }
   // Open groups that may take the operation: the last one that makes what it reads, the last one of its size.
   std::vector<std::uint32_t> candidates(const Operation& operation, std::int64_t size) const {
@@ -289,7 +289,7 @@ class Grouping {
     std::vector<ValueId> operands;
     std::unordered_map<ValueId, std::uint32_t> pieces;
   };
-  // Adds the value's piece and what it is inlined from, at most `most_inlined` deep.
+  // Adds the value's piece and what it is inlined from, at most `max_inlined` deep.
   std::uint32_t add_value(Built& built, std::uint32_t group, ValueId id) {
     const auto known = built.pieces.find(id);
     if (known != built.pieces.end()) return known->second;
@@ -298,7 +298,7 @@ class Grouping {
     if (root != id) {
       const std::uint32_t from = add_value(built, group, root);
       piece = built.body.add(view_op(), {from}, type(id));
-    } else if (inlined_[id] != 0 || made_again_[id]) {
+    } else if (inlined_[id] != 0 || rematerialized_[id]) {
       const Operation operation = graph_.operation(*graph_.producer(id));
       std::vector<std::uint32_t> in;
       for (const ValueId operand : operation.inputs()) in.push_back(add_value(built, group, operand));
@@ -364,7 +364,7 @@ class Grouping {
     }
     return node;
   }
-  void find_made_again() {
+  void find_rematerialized() {
     KnownValues known;
     for (const Role role : roles_) known.by_element.push_back(role == Role::member);
     known.given.assign(graph_.num_values(), false);
@@ -397,10 +397,10 @@ class Grouping {
       for (const Source& source : sources_of(id)) all.push_back(source.value);
       return all;
     };
-    made_again_ = values_made_again(graph_, known);
+    rematerialized_ = rematerialized_values(graph_, known);
   }
   std::vector<Node> nodes() {
-    find_made_again();
+    find_rematerialized();
     read_.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.outputs()) read_[roots_[id]] = true;
     std::vector<Built> built(groups_.size());
@@ -471,7 +471,7 @@ class Grouping {
   std::vector<std::uint32_t> made_by_;        // by value: group
   std::vector<bool> of_row_;                  // by value: one for each row of its group
   std::map<std::uint32_t, BiasedProduct> biased_;  // by addition
-  std::vector<bool> in_memory_, read_, made_again_;
+  std::vector<bool> in_memory_, read_, rematerialized_;
   std::vector<Group> groups_;
   std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by size
   std::size_t first_open_ = 1;

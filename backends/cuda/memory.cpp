@@ -10,7 +10,7 @@
 namespace tidu::cuda_detail {
 namespace {
 
-constexpr std::size_t least_block = 512;
+constexpr std::size_t min_block = 512;
 constexpr std::size_t small_most = std::size_t{1} << 20;  // larger blocks are the device's own
 constexpr std::size_t segment_bytes = std::size_t{2} << 20;
 constexpr std::size_t large_unit = std::size_t{2} << 20;
@@ -19,7 +19,7 @@ constexpr std::size_t stepped_most = std::size_t{32} << 20;
 // Four sizes between powers of two, so that what differs little is the same block; beyond 32 MiB multiples of
 // 2 MiB.
 std::size_t block_bytes(std::size_t bytes) {
-  if (bytes <= least_block) return least_block;
+  if (bytes <= min_block) return min_block;
   if (bytes > stepped_most) return (bytes + large_unit - 1) / large_unit * large_unit;
   const std::size_t step = std::max<std::size_t>(std::bit_floor(bytes - 1) / 4, 256);
   return (bytes + step - 1) / step * step;
@@ -353,7 +353,7 @@ void PinnedPool::release(Memory memory) noexcept {
 
 // Under the lock. What would be too much is given back, for which the device may be waited for.
 void PinnedPool::keep(Memory memory) noexcept {
-  if (kept_ + memory.bytes <= most_kept) {
+  if (kept_ + memory.bytes <= max_kept) {
     try {
       free_[memory.bytes].push_back(memory.at);
       kept_ += memory.bytes;

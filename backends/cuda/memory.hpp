@@ -134,7 +134,7 @@ class PinnedPool {
     Memory memory;
     Event event;
   };
-  static constexpr std::size_t most_kept = std::size_t{256} << 20;
+  static constexpr std::size_t max_kept = std::size_t{256} << 20;
   void collect();
   void keep(Memory memory) noexcept;
 

@@ -30,32 +30,32 @@ struct KernelSource {
 };
 
 /// Memory that a step touches: an operand or a result by position, or scratch memory of the plan.
-struct Place {
+struct BufferRef {
   enum class Kind : std::uint8_t { operand, result, scratch };
   Kind kind = Kind::operand;
   std::uint32_t index = 0;  ///< of an operand or result
   std::size_t offset = 0;   ///< bytes from its start
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const BufferRef&, const BufferRef&) = default;
 };
-inline Place operand(std::size_t index, std::size_t offset = 0) {
-  return {Place::Kind::operand, static_cast<std::uint32_t>(index), offset};
+inline BufferRef operand(std::size_t index, std::size_t offset = 0) {
+  return {BufferRef::Kind::operand, static_cast<std::uint32_t>(index), offset};
 }
-inline Place result(std::size_t index = 0, std::size_t offset = 0) {
-  return {Place::Kind::result, static_cast<std::uint32_t>(index), offset};
+inline BufferRef result(std::size_t index = 0, std::size_t offset = 0) {
+  return {BufferRef::Kind::result, static_cast<std::uint32_t>(index), offset};
 }
-inline Place scratch(std::size_t offset) { return {Place::Kind::scratch, 0, offset}; }
+inline BufferRef scratch(std::size_t offset) { return {BufferRef::Kind::scratch, 0, offset}; }
 
 /// What a kernel is called with: an address, or up to eight bytes as they are.
 struct Argument {
   bool is_place = true;
-  Place place;
+  BufferRef place;
   std::uint8_t bytes = 0;            ///< of a value
   std::array<std::byte, 8> value{};  ///< its bits
   friend bool operator==(const Argument&, const Argument&) = default;
 };
 
 /// Arguments of a launch: a group's operands and results, and the numbers that its kernel is given.
-inline constexpr std::size_t most_arguments = 256;
+inline constexpr std::size_t max_arguments = 256;
 
 /// A kernel over a grid. Blocks have one dimension, at most 1024 threads.
 struct Launch {
@@ -68,19 +68,19 @@ struct Launch {
 
 /// `bytes` from one place to another of the same device, which do not overlap.
 struct CopyStep {
-  Place from, to;
+  BufferRef from, to;
   std::size_t bytes = 0;
 };
 /// Zeroes.
 struct ClearStep {
-  Place at;
+  BufferRef at;
   std::size_t bytes = 0;
 };
 
 /// All elements of a tensor of the host's.
 struct LiteralStep {
   Literal literal;
-  Place to;
+  BufferRef to;
 };
 
 /// out[b] = alpha · A[b] · B[b] + beta · out[b] for `batch` matrices, all row-major: A is m × k (k × m where
@@ -96,9 +96,9 @@ struct GemmStep {
   double alpha = 1, beta = 0;
   bool tf32 = false;      ///< f32 operands may be rounded to tf32
   bool has_bias = false;  ///< of f32, f16 and bf16
-  Place a, b, out;
-  Place bias;       ///< n elements
-  Place workspace;  ///< scratch memory
+  BufferRef a, b, out;
+  BufferRef bias;       ///< n elements
+  BufferRef workspace;  ///< scratch memory
   std::size_t workspace_bytes = 0;
 };
 
@@ -119,7 +119,7 @@ struct ConvolutionStep {
   bool tf32 = false, features_last = false, flipped = false;
   std::int64_t batch = 1, features = 1, results = 1, groups = 1;
   std::vector<Axis> axes;
-  Place x, w, y, workspace;
+  BufferRef x, w, y, workspace;
   std::size_t workspace_bytes = 0;
 };
 
@@ -128,7 +128,7 @@ struct ConvolutionStep {
 struct SortStep {
   std::uint32_t key_bytes = 4;
   std::int64_t segments = 1, length = 0;
-  Place keys, values, keys_out, values_out, workspace;
+  BufferRef keys, values, keys_out, values_out, workspace;
   std::size_t workspace_bytes = 0;
 };
 
@@ -152,8 +152,8 @@ struct SolverStep {
   std::int64_t right_hand_sides = 0;  ///< trsm: columns of b (rows where `on_the_right`)
   bool lower = true, transposed = false, unit_diagonal = false, on_the_right = false;  ///< trsm: of a
   bool batched = false;
-  Place a, b, values, u, v, info, a_pointers, b_pointers;
-  Place workspace;  ///< scratch memory: Device::workspace_bytes says how much
+  BufferRef a, b, values, u, v, info, a_pointers, b_pointers;
+  BufferRef workspace;  ///< scratch memory: Device::workspace_bytes says how much
   std::size_t workspace_bytes = 0;
 };
 
@@ -169,7 +169,7 @@ struct CollectiveStep {
   std::int32_t ranks = 1;  ///< of the axis, which the communicator has to have
   std::int64_t count = 0;  ///< elements of the operand on each rank; scatter_sum: of the result
   std::vector<std::pair<std::int32_t, std::int32_t>> pairs;  ///< permute: (source, destination)
-  Place in, out;
+  BufferRef in, out;
 };
 
 using Step = std::variant<Launch, CopyStep, ClearStep, LiteralStep, GemmStep, ConvolutionStep, SortStep,

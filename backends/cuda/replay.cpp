@@ -8,14 +8,14 @@
 namespace tidu::cuda_detail {
 namespace {
 
-constexpr std::size_t most_replays = 4;
+constexpr std::size_t max_replays = 4;
 constexpr std::size_t bytes_of_captured_step = 1024;
 // So many captures in a row that were launched once, and addresses are taken not to come again...
-constexpr std::uint64_t most_misses = 8;
+constexpr std::uint64_t max_misses = 8;
 // ... but for one run in so many.
 constexpr std::uint64_t retry_every = 64;
 // So many captures that failed, and there are no more.
-constexpr std::uint32_t most_failures = 2;
+constexpr std::uint32_t max_failures = 2;
 
 class StreamLease {
  public:
@@ -99,7 +99,7 @@ ReplayGraph Compiled::capture(const Addresses& at, ReplayGraph& previous) const 
 }
 
 std::size_t Compiled::kept_bytes() const {
-  return layout_.constant_bytes + (can_replay_ ? most_replays * bytes_of_captured_step * num_steps_ : 0);
+  return layout_.constant_bytes + (can_replay_ ? max_replays * bytes_of_captured_step * num_steps_ : 0);
 }
 
 // False, and nothing done, where the steps are to be put on the stream one by one.
@@ -114,9 +114,9 @@ bool Compiled::replay(const Addresses& at, Stream stream) const {
     launch(known.graph, stream);
     return true;
   }
-  if (++misses_ > most_misses && run % retry_every != 0) return false;
+  if (++misses_ > max_misses && run % retry_every != 0) return false;
   ReplayGraph previous;
-  if (replays_.size() == most_replays) {
+  if (replays_.size() == max_replays) {
     const auto oldest =
         std::min_element(replays_.begin(), replays_.end(),
                          [](const Replay& a, const Replay& b) { return a.last_used < b.last_used; });
@@ -125,13 +125,13 @@ bool Compiled::replay(const Addresses& at, Stream stream) const {
   }
   ReplayGraph graph;
   try {
-    replays_.reserve(most_replays);
+    replays_.reserve(max_replays);
     graph = capture(at, previous);
   } catch (const Error& error) {
     runtime_->device().destroy_graph(previous);
     // What is wrong with it, if anything, the steps themselves will say. They may also load what a library
     // had not loaded before, and could not while it was captured.
-    if (++failed_captures_ == most_failures) refuses_capture_ = true;
+    if (++failed_captures_ == max_failures) refuses_capture_ = true;
     runtime_->note_refusal(error.what());
     return false;
   } catch (...) {

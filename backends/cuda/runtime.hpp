@@ -29,7 +29,7 @@ class Activity;
 class Runtime;
 
 /// Elements in a device's memory. See Note [Device tensors].
-class DeviceStorage final : public tidu::detail::PromisedStorage {
+class DeviceStorage final : public tidu::detail::LazyStorage {
  public:
   DeviceStorage(std::shared_ptr<Runtime> runtime, Memory memory, std::size_t bytes, Stream stream);
   /// Memory of someone else's, who has it again when all work on it is done: work on the owner's stream waits

@@ -261,11 +261,11 @@ Kernel RuntimeDevice::load(const KernelSource& source) {
 
 void RuntimeDevice::launch(const Launch& launch, Kernel kernel, const Bindings& at, Stream stream) {
   const DeviceScope scope = here();
-  std::byte* places[most_arguments];
-  void* arguments[most_arguments];
+  std::byte* places[max_arguments];
+  void* arguments[max_arguments];
   const std::size_t count = launch.arguments.size();
-  if (count > most_arguments) {
-    throw Error(ErrorKind::internal, detail::str("[cuda] expected at most ", most_arguments, " arguments of ",
+  if (count > max_arguments) {
+    throw Error(ErrorKind::internal, detail::str("[cuda] expected at most ", max_arguments, " arguments of ",
                                                  launch.kernel->entry, ", got ", count));
   }
   for (std::size_t i = 0; i < count; ++i) {

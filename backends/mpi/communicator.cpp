@@ -13,7 +13,7 @@ namespace tidu::mpi_detail {
 namespace {
 
 // MPI counts in int: blocks are sent in pieces, of which a call sends one to each rank.
-constexpr std::size_t most_bytes = std::size_t{1} << 30;
+constexpr std::size_t max_bytes = std::size_t{1} << 30;
 
 // Held by the thread that calls MPI, where MPI allows one at a time.
 constinit std::mutex calls;
@@ -112,7 +112,7 @@ void Communicator::check(int status, const char* routine) const {
 
 void Communicator::exchange(const std::byte* in, std::byte* out, std::size_t bytes) const {
   // Blocks of a size that all pieces together fit into int, each at its place in whole blocks.
-  const std::size_t piece = std::max<std::size_t>(1, most_bytes / static_cast<std::size_t>(size_));
+  const std::size_t piece = std::max<std::size_t>(1, max_bytes / static_cast<std::size_t>(size_));
   if (bytes <= piece) {
     const auto count = static_cast<int>(bytes);
     check(MPI_Alltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, comm_), "MPI_Alltoall");
@@ -130,7 +130,7 @@ void Communicator::exchange(const std::byte* in, std::byte* out, std::size_t byt
 }
 
 void Communicator::gather(const std::byte* in, std::byte* out, std::size_t bytes) const {
-  const std::size_t piece = std::max<std::size_t>(1, most_bytes / static_cast<std::size_t>(size_));
+  const std::size_t piece = std::max<std::size_t>(1, max_bytes / static_cast<std::size_t>(size_));
   if (bytes <= piece) {
     const auto count = static_cast<int>(bytes);
     check(MPI_Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, comm_), "MPI_Allgather");
@@ -149,8 +149,8 @@ void Communicator::gather(const std::byte* in, std::byte* out, std::size_t bytes
 void Communicator::shift(const std::byte* in, int destination, std::byte* out, int source,
                          std::size_t bytes) const {
   constexpr int tag = 0;
-  for (std::size_t at = 0; at < bytes; at += most_bytes) {
-    const auto count = static_cast<int>(std::min(most_bytes, bytes - at));
+  for (std::size_t at = 0; at < bytes; at += max_bytes) {
+    const auto count = static_cast<int>(std::min(max_bytes, bytes - at));
     check(MPI_Sendrecv(in + at, count, MPI_BYTE, destination, tag, out + at, count, MPI_BYTE, source, tag,
                        comm_, MPI_STATUS_IGNORE),
           "MPI_Sendrecv");

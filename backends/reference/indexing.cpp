@@ -10,9 +10,9 @@ namespace tidu::ref {
 namespace {
 
 /// Where in x a position of take's result, or of scatter_add's updates, lies.
-class Places {
+class IndexedElements {
  public:
-  Places(const KernelCall& c, bool along)
+  IndexedElements(const KernelCall& c, bool along)
       : x_(c.input(0)),
         indices_(c.input(1)),
         axis_(axis_of(c.op().integer("axis"))),
@@ -42,7 +42,7 @@ class Places {
 
 template <bool along>
 void take(const KernelCall& c) {
-  const Places place(c, along);
+  const IndexedElements place(c, along);
   const Tensor zero = Tensor::zeros(Type(c.output().dtype()));
   const Writer out(c.output());
   for_each(c.output().shape(), [&](Int i, const Shape& at) {
@@ -54,7 +54,7 @@ void take(const KernelCall& c) {
 // Sums of 16 bits are accumulated in f32 and rounded once, as by other executors.
 template <bool along>
 void scatter_add(const KernelCall& c) {
-  const Places place(c, along);
+  const IndexedElements place(c, along);
   const Tensor& updates = c.input(2);
   const Type type = c.output().type();
   const bool narrow = accumulation_dtype(type.dtype()) != type.dtype();

@@ -8,7 +8,7 @@
 namespace tidu::ref {
 namespace {
 
-constexpr int most_sweeps = 60;
+constexpr int max_sweeps = 60;
 
 // The rotation that makes [[p, z], [conj z, q]] diagonal: columns (c, -s conj(u)) and (s u, c) with u = z /
 // |z|.
@@ -58,7 +58,7 @@ Matrix<T> diagonalise(Matrix<T>& x) {
   const Int n = x.rows;
   Matrix<T> v = Matrix<T>::identity(n);
   bool done = false;
-  for (int sweep = 0; sweep < most_sweeps && !done; ++sweep) {
+  for (int sweep = 0; sweep < max_sweeps && !done; ++sweep) {
     done = true;
     for (Int i = 0; i < n; ++i) {
       for (Int j = i + 1; j < n; ++j) {
@@ -143,7 +143,7 @@ Decomposition<T> decompose(Matrix<T> x) {
   const Int n = x.columns;
   Matrix<T> v = Matrix<T>::identity(n);
   bool done = false;
-  for (int sweep = 0; sweep < most_sweeps && !done; ++sweep) {
+  for (int sweep = 0; sweep < max_sweeps && !done; ++sweep) {
     done = true;
     for (Int i = 0; i < n; ++i) {
       for (Int j = i + 1; j < n; ++j) {

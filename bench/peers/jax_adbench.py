@@ -169,8 +169,8 @@ def hand(tensors, derivative):
 
     def pose(theta, relative, inverse):
         """[3, 4 bones], to be multiplied by the skin."""
-        turned = jnp.einsum("ij,bjk->ibk", rotation(theta[:3]), transforms(theta, relative, inverse))
-        return turned.reshape(3, -1)
+        transposed = jnp.einsum("ij,bjk->ibk", rotation(theta[:3]), transforms(theta, relative, inverse))
+        return transposed.reshape(3, -1)
 
     def pick(surface, u, vertices):
         """Of [..., 3, vertices] the places of the points [..., N, 3]."""

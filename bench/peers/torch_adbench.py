@@ -118,8 +118,8 @@ def hand(tensors, derivative):
         return torch.where(none, eye, c * eye + s * skew + (1 - c) * torch.outer(v, v))
 
     def pose(theta, relative, inverse):
-        turned = torch.einsum("ij,bjk->ibk", rotation(theta[:3]), transforms(theta, relative, inverse))
-        return turned.reshape(3, -1)
+        transposed = torch.einsum("ij,bjk->ibk", rotation(theta[:3]), transforms(theta, relative, inverse))
+        return transposed.reshape(3, -1)
 
     def pick(surface, u, vertices):
         if not complicated:

@@ -86,7 +86,7 @@ json measure(const std::function<void()>& run, double seconds, const Workload& o
   const bool on_device = static_cast<bool>(of.finish);
   const double least = on_device ? 2e-3 : 50e-6;  // seconds of a sample
   constexpr std::size_t fewest = 3, most = 200'000;
-  constexpr long most_waiting = 50;  // runs on a device that none has to wait for
+  constexpr long max_waiting = 50;  // runs on a device that none has to wait for
   const auto timed = [&](long count) {
     if (of.before) of.before(count);
     const auto start = Clock::now();
@@ -97,7 +97,7 @@ json measure(const std::function<void()>& run, double seconds, const Workload& o
     return taken;
   };
   for (int i = 0; i < (on_device ? 5 : 1); ++i) timed(1);  // captured from the second run on
-  long at_once = of.issuing ? most_waiting : 1;
+  long at_once = of.issuing ? max_waiting : 1;
   while (!of.issuing) {
     const double taken = timed(at_once);
     if (taken >= least || at_once >= 100'000) break;

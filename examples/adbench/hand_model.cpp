@@ -12,7 +12,7 @@ namespace {
 
 using examples::TextReader;
 
-constexpr std::int64_t least_bones = 21;  // the wrist, and four for each of five fingers
+constexpr std::int64_t min_bones = 21;  // the wrist, and four for each of five fingers
 
 void read_bones(HandModel& model, const std::filesystem::path& file) {
   TextReader in(file, TextReader::Layout::colons);
@@ -26,8 +26,8 @@ void read_bones(HandModel& model, const std::filesystem::path& file) {
     in.end_of_record("the inverse matrix of " + name);
   }
   const std::int64_t bones = model.num_bones();
-  if (bones < least_bones) {
-    throw std::runtime_error(file.string() + ": expected at least " + std::to_string(least_bones) +
+  if (bones < min_bones) {
+    throw std::runtime_error(file.string() + ": expected at least " + std::to_string(min_bones) +
                              " bones, got " + std::to_string(bones));
   }
   model.relative = tidu::Tensor::from<double>({bones, 4, 4}, relative);

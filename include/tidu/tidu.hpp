@@ -67,6 +67,7 @@
 #include <tidu/graph/pool.hpp>
 #include <tidu/graph/primitive.hpp>
 #include <tidu/graph/primitive_set.hpp>
+#include <tidu/graph/region_bindings.hpp>
 #include <tidu/graph/rules.hpp>
 #include <tidu/graph/simplify.hpp>
 #include <tidu/graph/strands.hpp>

@@ -12,7 +12,7 @@ namespace {
 
 using Derive = Derivative (*)(const Graph&, const Names&, const DerivativeOptions&);
 
-constexpr std::size_t most_kept = 64;  // derivatives of one graph
+constexpr std::size_t max_kept = 64;  // derivatives of one graph
 
 // Derived without the lock, as rules may be a user's; who comes second takes what is there.
 std::shared_ptr<const Derivative> derived(const tidu_graph& graph, StatelessKey key, Derive derive) {
@@ -24,7 +24,7 @@ std::shared_ptr<const Derivative> derived(const tidu_graph& graph, StatelessKey 
   auto made = std::make_shared<const Derivative>(
       derive(graph.graph, names_at(graph.graph, key.positions), DerivativeOptions()));
   const std::lock_guard lock(graph.mutex);
-  if (kept.size() >= most_kept) kept.clear();
+  if (kept.size() >= max_kept) kept.clear();
   return kept.emplace(std::move(key), std::move(made)).first->second;
 }
 

@@ -65,9 +65,8 @@ Graph written_out(const Graph& graph, bool steps, const RuleViews& views) {
     const std::string_view rule = custom_rule(operation);
     return !rule.empty() && view_of(views, operation) != RuleView::inside;
   };
-  const Graph without_steps =
-      steps ? with_control_flow_written_out(graph, max_of_control_flow, stays) : graph;
-  return passes::write_out_graphs(without_steps, max_operations, stays);
+  const Graph without_steps = steps ? with_control_flow_unrolled(graph, max_of_control_flow, stays) : graph;
+  return passes::inline_graphs(without_steps, max_operations, stays);
 }
 // Nothing where that takes too many operations.
 std::optional<Graph> steps_written_out(const Graph& graph, const RuleViews& views) {
@@ -215,7 +214,7 @@ std::string primitive_without_tangent(const Graph& graph) {
   return {};
 }
 
-Graph with_graphs_written_out(const Graph& graph, bool steps) {
+Graph with_graphs_inlined(const Graph& graph, bool steps) {
   if (steps) {
     if (std::optional<Graph> written = steps_written_out(graph, {})) return *std::move(written);
   }

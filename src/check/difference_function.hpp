@@ -46,6 +46,6 @@ std::vector<bool> depending_on_fixed(const Graph& graph);
 std::string primitive_without_tangent(const Graph& graph);
 /// The graph with the graphs of operations written out, and steps and branches too where `steps` and that
 /// takes few operations enough. Operations with a rule of the user's stay.
-Graph with_graphs_written_out(const Graph& graph, bool steps);
+Graph with_graphs_inlined(const Graph& graph, bool steps);
 
 }  // namespace tidu::check

@@ -21,7 +21,7 @@ std::string_view to_string(Hook hook) {
 
 namespace {
 
-constexpr std::int64_t most_shown = 8;  // elements
+constexpr std::int64_t max_shown = 8;  // elements
 
 std::string show_element(const Tensor& tensor, std::int64_t i, int digits) {
   std::ostringstream number;
@@ -33,9 +33,9 @@ std::string show_element(const Tensor& tensor, std::int64_t i, int digits) {
 
 std::string show_digits(const Tensor& tensor, int digits) {
   std::string text = to_string(tensor.type());
-  for (std::int64_t i = 0; i < std::min(tensor.size(), most_shown); ++i)
+  for (std::int64_t i = 0; i < std::min(tensor.size(), max_shown); ++i)
     text += ' ' + show_element(tensor, i, digits);
-  return text + (tensor.size() > most_shown ? " …" : "");
+  return text + (tensor.size() > max_shown ? " …" : "");
 }
 
 std::string show_bytes(const Tensor& tensor, std::int64_t i) {

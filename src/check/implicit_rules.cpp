@@ -28,7 +28,7 @@ RuleView view_by_trying(const Subject& one, bool fixed, const Executor& executor
 
 RuleViews rule_views(const Subject& subject, const Executor& executor, const CheckOptions& options) {
   RuleViews all;
-  const Graph written = with_graphs_written_out(subject.graph, true);
+  const Graph written = with_graphs_inlined(subject.graph, true);
   const Tensors values = all_values(written, subject.inputs, executor);
   const std::vector<bool> active = reached_from(written, subject.wrt);
   const std::vector<bool> depends = depending_on_fixed(written);

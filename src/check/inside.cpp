@@ -57,7 +57,7 @@ std::vector<Execution> steps_of_scan(const Subject& one, const Executor& executo
   const std::vector<std::size_t> wrt = active_in_loop(body, flags_of(one), num_consts, num_carry);
   std::vector<Execution> steps;
   Tensors inputs = one.inputs;
-  const std::size_t num_steps = std::min(length, most_steps);
+  const std::size_t num_steps = std::min(length, step_limit);
   for (std::size_t step = 0; step < num_steps; ++step) {
     const std::size_t slice = op.boolean("reverse") ? length - 1 - step : step;
     for (std::size_t i = num_consts + num_carry; i < inputs.size(); ++i) {
@@ -77,7 +77,7 @@ std::vector<Execution> steps_of_while(const Subject& one, const Executor& execut
   const Graph body = op.graph("body"), goes_on = op.graph("cond");
   const auto num_consts = static_cast<std::size_t>(op.integer("num_consts"));
   const std::size_t num_carry = one.inputs.size() - num_consts;
-  std::size_t most = most_steps;
+  std::size_t most = step_limit;
   if (const std::int64_t bound = op.integer("max_steps"); bound >= 0)
     most = std::min(most, static_cast<std::size_t>(bound));
   const std::vector<std::size_t> wrt = active_in_loop(body, flags_of(one), num_consts, num_carry);

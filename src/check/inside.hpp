@@ -24,7 +24,7 @@ bool has_custom_rule(const Graph& graph);
 bool has_iterating_rule(const Graph& graph);
 
 /// Of a loop, how many are looked at: a first step from zeros may show nothing.
-inline constexpr std::size_t most_steps = 8;
+inline constexpr std::size_t step_limit = 8;
 
 /// A graph that an operation holds, at the point of one run of it.
 struct Execution {
@@ -32,7 +32,7 @@ struct Execution {
   std::string place;  ///< "the body of scan"
 };
 /// What the one operation of `one` runs: the graph that it stands for, the branch that cond chooses, the body
-/// of a loop for each of the first most_steps, the equation that is solved, at the result. None for an
+/// of a loop for each of the first max_steps, the equation that is solved, at the result. None for an
 /// operation with a rule of the user's, and for one that holds nothing, or that runs it in a way not known
 /// here.
 std::vector<Execution> executions(const Subject& one, const Executor& executor);

@@ -15,11 +15,11 @@ namespace tidu::check {
 namespace {
 
 // Loops of more are left as they are: what is rounded within them is then not seen.
-constexpr std::size_t most_shaken = std::size_t{1} << 14;
+constexpr std::size_t max_shaken = std::size_t{1} << 14;
 
 Graph written_out_to_shake(const Graph& graph) {
   try {
-    return passes::write_out_graphs(with_control_flow_written_out(graph, most_shaken), most_shaken);
+    return passes::inline_graphs(with_control_flow_unrolled(graph, max_shaken), max_shaken);
   } catch (const Error&) {
     return graph;
   }

@@ -11,7 +11,7 @@
 namespace tidu::check {
 namespace {
 
-constexpr std::size_t most_written_out = std::size_t{1} << 22;
+constexpr std::size_t max_unrolled = std::size_t{1} << 22;
 
 double sum_of_products(const Tensor& a, const Tensor& b) {
   double sum = 0.0;
@@ -25,7 +25,7 @@ Terms::Terms(const Graph& graph, std::size_t output, const Executor& executor)
     : executor_(executor), type_(graph.type(graph.outputs()[output])) {
   if (!is_inexact(type_.dtype()) || type_.size() == 0) return;
   try {
-    const Graph written = passes::write_out_graphs(graph, most_written_out);
+    const Graph written = passes::inline_graphs(graph, max_unrolled);
     const Graph one = with_outputs(written, std::array{output});
     perturbed_ = perturb(one, {}, std::vector<bool>(one.num_values(), true));
     derived_.emplace(perturbed_.graph, perturbed_.changed);

@@ -18,7 +18,7 @@ using tidu::detail::printable;
 using tidu::detail::str;
 using Phase = NonFiniteError::Phase;
 
-bool bad(const Host& host, const void* operand) {
+bool bad(const ErasedExecutor& host, const void* operand) {
   const std::optional<bool> finite = host.is_finite(operand);
   return finite && !*finite;
 }
@@ -58,9 +58,10 @@ std::string path_text(const Path& path) {
   std::string text;
   const auto append = [&text](const Node* node) {
     std::string name = node->name();
-    if (Extras* extras = node->extras.load(std::memory_order_acquire); extras != nullptr) {
-      const std::lock_guard<std::mutex> lock(extras->mutex);
-      if (!extras->names.empty() && !node->is_leaf()) name = extras->names.front().second + " = " + name;
+    if (NodeExtension* extension = node->extension.load(std::memory_order_acquire); extension != nullptr) {
+      const std::lock_guard<std::mutex> lock(extension->mutex);
+      if (!extension->names.empty() && !node->is_leaf())
+        name = extension->names.front().second + " = " + name;
     }
     text += str(text.empty() ? "" : " > ", printable(name));
   };
@@ -99,7 +100,7 @@ void ask(const Looker& looker) {
   looker.findings->raise();
 }
 
-void check_forward(const Host& host, const RecorderCore::Request& request) {
+void check_forward(const ErasedExecutor& host, const RecorderCore::Request& request) {
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
     const std::string name = request.graph->name();
     const std::string where =
@@ -120,7 +121,7 @@ void check_forward(const Host& host, const RecorderCore::Request& request) {
 }
 
 void check_seed(const Looker& looker, const Cell& seed, const Node& root) {
-  const Host& host = looker.host;
+  const ErasedExecutor& host = looker.host;
   if (watched(looker, seed.operand(), Phase::seed, root.name(), root.where(), root.sequence,
               str("non-finite seed of ", root.describe(), ": it")))
     return;
@@ -130,7 +131,7 @@ void check_seed(const Looker& looker, const Cell& seed, const Node& root) {
 }
 
 void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence) {
-  const Host& host = looker.host;
+  const ErasedExecutor& host = looker.host;
   std::string message = "non-finite cotangent first appears in the sum of ";
   if (sequence == Cell::of_seed) {
     message += "the seeds of a value: it";
@@ -186,7 +187,7 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
     if (bad(suspect.looker.host, cell->operand())) culprit = cell;
   }
   if (culprit == nullptr) return;
-  const Host& host = suspect.looker.host;
+  const ErasedExecutor& host = suspect.looker.host;
 
   // A value of the forward that is not finite already explains it.
   std::vector<Node*> nodes = reached();
@@ -223,7 +224,7 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
   raise(Phase::backward, suspect.node, message + suspect.within());
 }
 
-void profile_record(Profile& profile, const Host* host, const Node& node,
+void profile_record(Profile& profile, const ErasedExecutor* host, const Node& node,
                     const RecorderCore::Request& request, std::int64_t begin) {
   ProfileEvent event;
   event.phase = ProfilePhase::record;

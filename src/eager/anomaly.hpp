@@ -35,7 +35,7 @@ class Findings {
 
 /// Where a backward call has its values looked at.
 struct Looker {
-  const Host& host;
+  const ErasedExecutor& host;
   std::shared_ptr<Findings> findings;
 };
 
@@ -44,7 +44,7 @@ struct Looker {
 void ask(const Looker& looker);
 
 /// Throws NonFiniteError for the first output that is not finite.
-void check_forward(const Host& host, const RecorderCore::Request& request);
+void check_forward(const ErasedExecutor& host, const RecorderCore::Request& request);
 /// Of a seed.
 void check_seed(const Looker& looker, const Cell& seed, const Node& root);
 
@@ -82,13 +82,13 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
 
 /// Which operation of a graph of several first gives what is not finite, in a line of its own; empty where
 /// nobody can say, as of a single operation. Runs the graph again, with all that it computes as results.
-std::string first_within(const Host& host, const RecorderCore::Request& request);
+std::string first_within(const ErasedExecutor& host, const RecorderCore::Request& request);
 /// The same of the backward of a node, which was given `inputs` for its transposed graph.
-std::string first_within(const Host& host, Node& node, const BackwardProgram& program,
+std::string first_within(const ErasedExecutor& host, Node& node, const BackwardProgram& program,
                          std::span<const void* const> inputs);
 
 /// Of a node that was recorded from `begin` until now.
-void profile_record(Profile& profile, const Host* host, const Node& node,
+void profile_record(Profile& profile, const ErasedExecutor* host, const Node& node,
                     const RecorderCore::Request& request, std::int64_t begin);
 
 }  // namespace tidu::eager::detail

@@ -144,7 +144,7 @@ struct BackwardCall {
   }
 
   const BackwardRequest& request;
-  const Host& host;
+  const ErasedExecutor& host;
   const BackwardOptions& options;
   const OperandTable& table;
   const bool creates_graph;

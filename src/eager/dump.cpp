@@ -67,8 +67,8 @@ class TapeWriter {
   void write_place(const Node& node) {
     if (node.device != 0) number("device", node.device);
     if (node.stream != 0) number("stream", node.stream);
-    if (detail::Extras* extras = node.extras.load(std::memory_order_acquire)) {
-      if (const auto hooks = extras->snapshot()) number("hooks", hooks->size());
+    if (detail::NodeExtension* extension = node.extension.load(std::memory_order_acquire)) {
+      if (const auto hooks = extension->snapshot()) number("hooks", hooks->size());
     }
   }
 

@@ -138,8 +138,8 @@ void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
     take_incoming(state, incoming);
     tell(When::arrived, node, incoming);
     std::shared_ptr<const HookList::Hooks> hooks;
-    if (Extras* extras = node.extras.load(std::memory_order_acquire)) [[unlikely]]
-      hooks = extras->snapshot();
+    if (NodeExtension* extension = node.extension.load(std::memory_order_acquire)) [[unlikely]]
+      hooks = extension->snapshot();
     phase = "a hook";
     if (hooks) run_hooks(*hooks, HookKind::value, node, incoming, {});
     if (state.captured) capture(node, incoming);

@@ -27,7 +27,7 @@ std::string operation(const Node& node) {
 }
 
 // A list of places: each named once, the first few by name.
-class Places {
+class SourceList {
  public:
   void add(const Node* node, std::string text) {
     if (!known_.insert(text).second) return;
@@ -147,7 +147,7 @@ class Explainer {
 
   Explanation absent() const {
     Explanation result{Status::absent, Cause::no_dependency, {}, {}};
-    Places blocked, detached;
+    SourceList blocked, detached;
     for (const Cut& cut : reach_.cuts()) {
       switch (cut.kind) {
         case Cut::Kind::no_derivative: blocked.add(cut.node, operation(*cut.node)); break;
@@ -206,7 +206,7 @@ class Explainer {
     }
     result.status = Status::zero;
     std::vector<std::string> reasons;
-    const auto because = [&](Cause cause, const Places& places, const std::string& before,
+    const auto because = [&](Cause cause, const SourceList& places, const std::string& before,
                              const std::string& after) {
       if (places.empty()) return;
       if (result.cause == Cause::none) result.cause = cause;
@@ -238,7 +238,7 @@ class Explainer {
   // Runs backward and watches; returns what to say when that cannot be.
   std::string run() {
     if (request_.host == nullptr) return " (the values were not looked at: no executor was given)";
-    const Host& host = *request_.host;
+    const ErasedExecutor& host = *request_.host;
     for (const Node* node : reach_.nodes()) {
       if (reach_.leads(node) && node->freed()) {
         return " (the values were not looked at: an earlier backward call freed them; keep_graph keeps them)";
@@ -392,7 +392,7 @@ class Explainer {
   std::vector<Flow> seeds_;  // by root that has a derivative
   Flow final_ = Flow::absent;
   bool zero_seed_ = false;
-  Places structural_, zero_, cancelled_, hooked_;
+  SourceList structural_, zero_, cancelled_, hooked_;
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ void destroy(NodeCount* count) noexcept {
     Node* at = dead.head;
     dead.head = next_dead(at);
     const std::size_t bytes = at->bytes();
-    delete at->extras.load(std::memory_order_acquire);
+    delete at->extension.load(std::memory_order_acquire);
     if (at->is_leaf()) {
       delete at->accumulator();
     } else {
@@ -108,24 +108,25 @@ Accumulator::~Accumulator() {
   if (cell != nullptr) destroy_cell(table, cell);
 }
 
-Extras& Node::extras_or_make() {
-  Extras* made = extras.load(std::memory_order_acquire);
+NodeExtension& Node::extension_or_make() {
+  NodeExtension* made = extension.load(std::memory_order_acquire);
   if (made != nullptr) return *made;
-  auto fresh = std::make_unique<Extras>();
-  if (extras.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+  auto fresh = std::make_unique<NodeExtension>();
+  if (extension.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel))
+    return *fresh.release();
   return *made;
 }
 
-HookList::Place HookList::add(std::shared_ptr<Entry> entry) {
+HookList::Position HookList::add(std::shared_ptr<Entry> entry) {
   std::shared_ptr<const Hooks> before;  // goes after the lock does, as what it holds may do anything then
   const std::lock_guard<std::mutex> lock(mutex_);
-  const Place place{entry->slot, added_++};
+  const Position place{entry->slot, added_++};
   entries_.emplace(place, std::move(entry));
   before.swap(made_);
   return place;
 }
 
-void HookList::remove(Place place) {
+void HookList::remove(Position place) {
   std::shared_ptr<const Hooks> before;
   std::shared_ptr<Entry> entry;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -148,13 +149,13 @@ std::shared_ptr<const HookList::Hooks> HookList::snapshot() {
   return made_;
 }
 
-std::shared_ptr<HookList> Extras::hooks_or_make() {
+std::shared_ptr<HookList> NodeExtension::hooks_or_make() {
   const std::lock_guard<std::mutex> lock(mutex);
   if (hooks == nullptr) hooks = std::make_shared<HookList>();
   return hooks;
 }
 
-std::shared_ptr<const HookList::Hooks> Extras::snapshot() {
+std::shared_ptr<const HookList::Hooks> NodeExtension::snapshot() {
   std::shared_ptr<HookList> list;
   {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -167,7 +168,7 @@ std::string Node::where() const { return file == nullptr ? std::string() : str(f
 
 std::string Node::name() const {
   if (!is_leaf()) return variant->owner->name();
-  if (Extras* more = extras.load(std::memory_order_acquire)) {
+  if (NodeExtension* more = extension.load(std::memory_order_acquire)) {
     const std::lock_guard<std::mutex> lock(more->mutex);
     if (!more->names.empty()) return more->names.front().second;
   }
@@ -210,8 +211,8 @@ HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHo
   entry->kind = kind;
   entry->slot = slot;
   entry->hook = std::move(hook);
-  const std::shared_ptr<HookList> list = node->extras_or_make().hooks_or_make();
-  const HookList::Place place = list->add(std::move(entry));
+  const std::shared_ptr<HookList> list = node->extension_or_make().hooks_or_make();
+  const HookList::Position place = list->add(std::move(entry));
   // The node may be gone by the time the hook is removed.
   return HookHandle([hooks = std::weak_ptr<HookList>(list), place] {
     if (const auto held = hooks.lock()) held->remove(place);
@@ -239,7 +240,7 @@ LeafSlot::LeafSlot(const OperandTable& table, Key key, std::string name, Placeme
     : trace_(Trace::adopt(make_leaf(key, placement))) {
   Node* node = node_of(trace_.node());
   node->accumulator() = new Accumulator(table);
-  if (!name.empty()) node->extras_or_make().names.emplace_back(0, std::move(name));
+  if (!name.empty()) node->extension_or_make().names.emplace_back(0, std::move(name));
 }
 // A gradient that was recorded holds nodes that hold the leaf: the circle ends with the slot, and no backward
 // call may close it again.
@@ -379,22 +380,22 @@ std::string NodeView::describe() const { return node_of(node_.node())->describe(
 
 void set_name(TraceRef trace, const Key& key, std::string name) {
   const std::uint32_t slot = detail::slot_of(trace, key, "set_name");
-  detail::Extras& extras = node_of(trace.node())->extras_or_make();
-  const std::lock_guard<std::mutex> lock(extras.mutex);
-  for (auto& [at, given] : extras.names) {
+  detail::NodeExtension& extension = node_of(trace.node())->extension_or_make();
+  const std::lock_guard<std::mutex> lock(extension.mutex);
+  for (auto& [at, given] : extension.names) {
     if (at != slot) continue;
     given = std::move(name);
     return;
   }
-  extras.names.emplace_back(slot, std::move(name));
+  extension.names.emplace_back(slot, std::move(name));
 }
 
 std::string name_of(TraceRef trace, const Key& key) {
   const std::uint32_t slot = detail::slot_of(trace, key, "name_of");
-  detail::Extras* extras = node_of(trace.node())->extras.load(std::memory_order_acquire);
-  if (extras == nullptr) return {};
-  const std::lock_guard<std::mutex> lock(extras->mutex);
-  for (const auto& [at, given] : extras->names)
+  detail::NodeExtension* extension = node_of(trace.node())->extension.load(std::memory_order_acquire);
+  if (extension == nullptr) return {};
+  const std::lock_guard<std::mutex> lock(extension->mutex);
+  for (const auto& [at, given] : extension->names)
     if (at == slot) return given;
   return {};
 }

@@ -41,23 +41,23 @@ class HookList {
     UntypedHook hook;
   };
   using Hooks = std::vector<std::shared_ptr<Entry>>;
-  using Place = std::pair<std::uint32_t, std::uint64_t>;  ///< slot, how many were added before
+  using Position = std::pair<std::uint32_t, std::uint64_t>;  ///< slot, how many were added before
 
-  Place add(std::shared_ptr<Entry> entry);
+  Position add(std::shared_ptr<Entry> entry);
   /// Lets go of the hook, as soon as no call runs it any more.
-  void remove(Place place);
+  void remove(Position place);
   /// What a call runs, which later changes leave alone; null: none. Made at the first call after a change.
   std::shared_ptr<const Hooks> snapshot();
 
  private:
   std::mutex mutex_;
-  std::map<Place, std::shared_ptr<Entry>> entries_;
+  std::map<Position, std::shared_ptr<Entry>> entries_;
   std::uint64_t added_ = 0;
   std::shared_ptr<const Hooks> made_;
 };
 
 /// What few nodes have: hooks and names.
-struct Extras {
+struct NodeExtension {
   std::mutex mutex;
   std::shared_ptr<HookList> hooks;
   std::vector<std::pair<std::uint32_t, std::string>> names;
@@ -91,7 +91,7 @@ struct Node : NodeCount {
   std::uint32_t line = 0;
   std::uint32_t device = 0;
   std::uint64_t stream = 0;
-  std::atomic<Extras*> extras{nullptr};
+  std::atomic<NodeExtension*> extension{nullptr};
   std::uint32_t num_edges = 0;
   std::uint32_t num_passive = 0;  ///< further edges, to blocked nodes, which explain() alone reads
   std::uint32_t num_saved = 0;
@@ -123,7 +123,7 @@ struct Node : NodeCount {
   Placement placement() const { return {device, stream}; }
   std::uint32_t num_outputs() const { return is_leaf() ? 1 : variant->num_outputs(); }
   Key key_of(std::uint32_t slot) const { return {first_key.source, first_key.counter + slot}; }
-  Extras& extras_or_make();
+  NodeExtension& extension_or_make();
   std::string where() const;
   std::string name() const;
   std::string describe() const;

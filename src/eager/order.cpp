@@ -79,9 +79,9 @@ void BackwardCall::finish_leaf(LeafState& leaf) {
       phase = "a hook";
       std::vector<std::shared_ptr<const HookList::Hooks>> all;  // of the nodes that stand for the leaf
       const auto take = [&all](const Node& from) {
-        Extras* extras = from.extras.load(std::memory_order_acquire);
-        if (extras == nullptr) return;
-        if (auto hooks = extras->snapshot()) all.push_back(std::move(hooks));
+        NodeExtension* extension = from.extension.load(std::memory_order_acquire);
+        if (extension == nullptr) return;
+        if (auto hooks = extension->snapshot()) all.push_back(std::move(hooks));
       };
       take(node);
       for (const auto& [index, other] : leaves.others())

@@ -92,7 +92,7 @@ class Workers {
   void withdraw(const Run* run, std::uint32_t device);
 
  private:
-  static constexpr std::size_t most_helpers = 256;
+  static constexpr std::size_t max_helpers = 256;
   const pid_t process_;
   WorkQueue helpers_;
   std::mutex mutex_;
@@ -201,7 +201,7 @@ void Workers::withdraw(const Run* run, std::uint32_t device) {
 }
 
 void Workers::help(const std::shared_ptr<Run>& run, std::size_t count) {
-  count = std::min(count, most_helpers);
+  count = std::min(count, max_helpers);
   const std::lock_guard<std::mutex> lock(helpers_.mutex);
   const auto serve = [&work = helpers_] {
     while (true) {
@@ -218,7 +218,7 @@ void Workers::help(const std::shared_ptr<Run>& run, std::size_t count) {
   };
   try {
     for (std::size_t i = 0; i < count; ++i) {
-      if (helpers_.idle > helpers_.total + i || helpers_.threads >= most_helpers) continue;
+      if (helpers_.idle > helpers_.total + i || helpers_.threads >= max_helpers) continue;
       std::thread(serve).detach();
       ++helpers_.threads;
     }

@@ -38,7 +38,7 @@ void check_counts(const Request& request) {
            str("expected ", graph.output_types.size(), " outputs or none, got ", request.outputs.size()));
 }
 
-void check_type(const Request& request, const Host& host, const void* operand, Type expected,
+void check_type(const Request& request, const ErasedExecutor& host, const void* operand, Type expected,
                 const char* what, std::size_t index) {
   const std::optional<Type> type = operand != nullptr ? host.describe(operand) : std::nullopt;
   if (type && *type != expected) {
@@ -47,7 +47,7 @@ void check_type(const Request& request, const Host& host, const void* operand, T
   }
 }
 
-void check_types(const Request& request, const Host& host) {
+void check_types(const Request& request, const ErasedExecutor& host) {
   for (std::size_t i = 0; i < request.inputs.size(); ++i)
     check_type(request, host, request.inputs[i].data, request.graph->input_types[i], "input", i);
   for (std::size_t i = 0; i < request.outputs.size(); ++i)
@@ -84,7 +84,8 @@ bool is_passive(const RecordInput& input) {
 
 }  // namespace
 
-RecorderCore::RecorderCore(const OperandTable& table, const Host* host, const RecorderOptions& options)
+RecorderCore::RecorderCore(const OperandTable& table, const ErasedExecutor* host,
+                           const RecorderOptions& options)
     : table_(&table), host_(host), options_(options) {}
 
 RecorderCore::RecorderCore(RecorderCore&& other) noexcept

@@ -16,8 +16,8 @@ bool is_row_of(Type row, Type all) {
          std::equal(row.shape().begin(), row.shape().end(), all.shape().begin() + 1);
 }
 
-bool is_carry(const Strand& strand) {
-  return !strand.operands.empty() && !strand.inputs.empty() && !strand.outputs.empty();
+bool is_carry(const RegionBinding& binding) {
+  return !binding.operands.empty() && !binding.inputs.empty() && !binding.outputs.empty();
 }
 
 const Attribute* attribute(const Op& op, std::string_view name) {
@@ -31,38 +31,38 @@ const Attribute* attribute(const Op& op, std::string_view name) {
 RegionRuns::RegionRuns(const RegionExecution& execution, const Graph& graph, const Operation& operation,
                        std::vector<const void*> operands)
     : execution_(execution), set_(graph.primitives()), op_(operation.op()), operands_(std::move(operands)) {
-  if (operation.primitive().strands == nullptr) return;
+  if (operation.primitive().region_bindings == nullptr) return;
   for (const ValueId id : operation.inputs()) operand_types_.push_back(graph.type(id));
   for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
     result_types_.push_back(graph.type(operation.output(slot)));
-  strands_ = operation.primitive().strands(op_);
+  bindings_ = operation.primitive().region_bindings(op_);
   for (const auto& [name, value] : op_.attributes())
     for (const auto& held : value.graphs()) graphs_.emplace_back(held);
-  if (!graphs_.empty() && !strands_.empty()) find_kind();
+  if (!graphs_.empty() && !bindings_.empty()) find_kind();
 }
 
-bool RegionRuns::is_sliced(std::size_t operand, const Strand::Port& input) const {
+bool RegionRuns::is_sliced(std::size_t operand, const RegionBinding::Port& input) const {
   const Graph& graph = graphs_[input.graph];
   return is_row_of(graph.type(graph.inputs()[input.index]), operand_types_[operand]);
 }
 
 // A loop has carries, operands that are read row by row or results that are put together of rows; one with a
-// condition has a strand that is always needed and made inside; a choice one that comes from outside.
+// condition has a binding that is always needed and made inside; a choice one that comes from outside.
 void RegionRuns::find_kind() {
   bool loop = false, chooses = false, ends = false;
-  for (const Strand& strand : strands_) {
-    loop = loop || is_carry(strand) || (!strand.count.empty() && !strand.inputs.empty());
-    chooses = chooses || (strand.always && !strand.operands.empty() && strand.inputs.empty());
-    if (strand.always && !strand.outputs.empty() && strand.operands.empty()) {
+  for (const RegionBinding& binding : bindings_) {
+    loop = loop || is_carry(binding) || (!binding.count.empty() && !binding.inputs.empty());
+    chooses = chooses || (binding.always && !binding.operands.empty() && binding.inputs.empty());
+    if (binding.always && !binding.outputs.empty() && binding.operands.empty()) {
       ends = true;
-      condition_ = strand.outputs[0].graph;
+      condition_ = binding.outputs[0].graph;
     }
-    for (const Strand::Port& input : strand.inputs)
-      loop = loop || (!strand.operands.empty() && is_sliced(strand.operands[0], input));
-    for (const Strand::Port& output : strand.outputs) {
+    for (const RegionBinding::Port& input : binding.inputs)
+      loop = loop || (!binding.operands.empty() && is_sliced(binding.operands[0], input));
+    for (const RegionBinding::Port& output : binding.outputs) {
       const Graph& graph = graphs_[output.graph];
-      loop = loop || (!strand.results.empty() &&
-                      is_row_of(graph.type(graph.outputs()[output.index]), result_types_[strand.results[0]]));
+      loop = loop || (!binding.results.empty() && is_row_of(graph.type(graph.outputs()[output.index]),
+                                                            result_types_[binding.results[0]]));
     }
   }
   if (chooses && !loop) {
@@ -113,18 +113,18 @@ const void* RegionRuns::row_of(std::size_t operand, std::int64_t row) {
 // The inputs of a graph of this step.
 void RegionRuns::gather(std::size_t graph) {
   inputs_.assign(graphs_[graph].inputs().size(), nullptr);
-  for (const Strand& strand : strands_) {
-    for (const Strand::Port& input : strand.inputs) {
-      if (input.graph != graph || strand.operands.empty()) continue;
-      const std::size_t operand = strand.operands[0];
+  for (const RegionBinding& binding : bindings_) {
+    for (const RegionBinding::Port& input : binding.inputs) {
+      if (input.graph != graph || binding.operands.empty()) continue;
+      const std::size_t operand = binding.operands[0];
       inputs_[input.index] = is_sliced(operand, input) ? row_of(operand, row_) : operands_[operand];
     }
   }
 }
 
 bool RegionRuns::takes_branch() {
-  const auto index =
-      std::find_if(strands_.begin(), strands_.end(), [](const Strand& strand) { return strand.always; });
+  const auto index = std::find_if(bindings_.begin(), bindings_.end(),
+                                  [](const RegionBinding& binding) { return binding.always; });
   const std::optional<bool> is_zero = execution_.host.is_zero(operands_[index->operands[0]]);
   if (!is_zero || (!*is_zero && graphs_.size() > 2)) return false;
   taken_ = *is_zero || graphs_.size() == 1 ? 0 : 1;
@@ -135,8 +135,8 @@ bool RegionRuns::takes_branch() {
 bool RegionRuns::begin_step() {
   if (step_ > 0) {
     Buffer outputs = run(graphs_[taken_], inputs_);
-    for (const Strand& strand : strands_)
-      if (is_carry(strand)) operands_[strand.operands[0]] = outputs->at(strand.outputs[0].index);
+    for (const RegionBinding& binding : bindings_)
+      if (is_carry(binding)) operands_[binding.operands[0]] = outputs->at(binding.outputs[0].index);
     carries_ = std::move(outputs);
     slices_.clear();
   }

@@ -1,7 +1,7 @@
-// regions.hpp - RegionRuns: the runs of the graphs that an operation holds, one after another, as its strands
-// (graph/strands.hpp) tell them: the steps of a loop, the branch that is taken, the one run of a call.
-// Anomaly mode follows them to the step and operation where a value first is not finite. Each step of a loop
-// runs its body once; slices of operands are made step by step.
+// regions.hpp - RegionRuns: the runs of the graphs that an operation holds, one after another, as its
+// region_bindings (graph/region_bindings.hpp) tell them: the steps of a loop, the branch that is taken, the
+// one run of a call. Anomaly mode follows them to the step and operation where a value first is not finite.
+// Each step of a loop runs its body once; slices of operands are made step by step.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 #include "eager/node.hpp"
 #include "eager/operand_buffer.hpp"
 #include "tidu/eager/host.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 
 namespace tidu::eager::detail {
 
 /// How graphs are run: by which executor, where, and of which node.
 struct RegionExecution {
-  const Host& host;
+  const ErasedExecutor& host;
   Placement placement{};
   const NodeView* node = nullptr;
 };
@@ -53,14 +53,14 @@ class RegionRuns {
   const void* row_of(std::size_t operand, std::int64_t row);
   void gather(std::size_t graph);
   Buffer run(const Graph& graph, std::span<const void* const> inputs) const;
-  bool is_sliced(std::size_t operand, const Strand::Port& input) const;
+  bool is_sliced(std::size_t operand, const RegionBinding::Port& input) const;
 
   const RegionExecution& execution_;
   PrimitiveSet set_;
   Op op_;
   std::vector<Type> operand_types_, result_types_;
   std::vector<const void*> operands_;  // of a loop: of the step that runs, the carries
-  std::vector<Strand> strands_;
+  std::vector<RegionBinding> bindings_;
   std::vector<Graph> graphs_;
   Kind kind_ = Kind::unknown;
   std::size_t taken_ = 0;      // the graph that runs

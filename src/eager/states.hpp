@@ -213,11 +213,15 @@ class Leaves {
   }
 
  private:
-  static bool has_extras(const Node& node) { return node.extras.load(std::memory_order_acquire) != nullptr; }
-  static int rank(const Node& node) { return node.accumulator() != nullptr ? 2 : (has_extras(node) ? 1 : 0); }
+  static bool has_extension(const Node& node) {
+    return node.extension.load(std::memory_order_acquire) != nullptr;
+  }
+  static int rank(const Node& node) {
+    return node.accumulator() != nullptr ? 2 : (has_extension(node) ? 1 : 0);
+  }
   [[gnu::noinline]] void choose(LeafState& leaf, Node* node) {
     if (rank(*node) > rank(*leaf.node)) std::swap(leaf.node, node);
-    if (!has_extras(*node)) return;
+    if (!has_extension(*node)) return;
     const Others::value_type other{index(leaf), node};
     if (std::find(others_.begin(), others_.end(), other) == others_.end()) others_.push_back(other);
   }

@@ -51,10 +51,10 @@ std::size_t TapeList::id(const Node* node) const {
 }
 
 std::vector<std::pair<std::uint32_t, std::string>> names_of(const Node& node) {
-  Extras* extras = node.extras.load(std::memory_order_acquire);
-  if (extras == nullptr) return {};
-  const std::lock_guard<std::mutex> lock(extras->mutex);
-  return extras->names;
+  NodeExtension* extension = node.extension.load(std::memory_order_acquire);
+  if (extension == nullptr) return {};
+  const std::lock_guard<std::mutex> lock(extension->mutex);
+  return extension->names;
 }
 
 std::string saved_value(const Node& node, std::uint32_t saved) {

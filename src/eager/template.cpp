@@ -132,9 +132,9 @@ class Store {
   // Drops the longest unused of those that only the store holds, until no more than so many entries and bytes
   // are left. When nearly everything is in use the next sweep waits until half or a quarter as much again has
   // come, so that it looks at few templates for each that comes.
-  void sweep(Idle& idle, std::size_t most_entries, std::size_t most_bytes) {
+  void sweep(Idle& idle, std::size_t max_entries, std::size_t max_bytes) {
     for (auto at = entries_.end();
-         at != entries_.begin() && (entries_.size() > most_entries || bytes_ > most_bytes);) {
+         at != entries_.begin() && (entries_.size() > max_entries || bytes_ > max_bytes);) {
       const auto entry = --at;
       ++looked_at_;
       if (entry->graph->references.load(std::memory_order_acquire) != 1) continue;
@@ -217,7 +217,7 @@ bool Template::keeps(ADContext* context) const {
     if (at->context == key) return true;
     others += at->context == none ? 0 : 1;
   }
-  return key && others < most_contexts;
+  return key && others < max_contexts;
 }
 
 const Variant& Template::derive(std::uint64_t active, bool outputs_given) const {

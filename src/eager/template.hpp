@@ -107,7 +107,7 @@ struct BackwardProgram {
 
 /// Of how many contexts with keys a template and a variant keep what they gave. Nodes may use what is kept,
 /// so that none goes.
-inline constexpr std::size_t most_contexts = 64;
+inline constexpr std::size_t max_contexts = 64;
 
 /// What one context gave for a variant.
 struct Derivation {

@@ -105,7 +105,7 @@ BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, bool w
     ++known;
   }
   // Contexts whose keys never come again fill no memory.
-  if (derivation == nullptr && key && (user == nullptr || known < most_contexts)) {
+  if (derivation == nullptr && key && (user == nullptr || known < max_contexts)) {
     derivation = derivations.publish(counted(owner, make_derivation(*this, user)),
                                      [&](const Derivation& other) { return other.context == key; });
   } else if (derivation == nullptr) {

@@ -41,7 +41,7 @@ struct NodeFlow {
 
 class Watch final : public BackwardObserver {
  public:
-  explicit Watch(const Host& host) : host_(host) {}
+  explicit Watch(const ErasedExecutor& host) : host_(host) {}
   void see(When when, const Node& node, std::span<Cell* const> cells) override;
   /// Of a node that is no leaf, or null.
   const NodeFlow* find(const Node* node) const;
@@ -50,7 +50,7 @@ class Watch final : public BackwardObserver {
   Flow flow_of(const void* operand) const;
 
  private:
-  const Host& host_;
+  const ErasedExecutor& host_;
   std::mutex mutex_;
   std::unordered_map<const Node*, NodeFlow> nodes_;
   std::map<Key, NodeFlow> leaves_;

@@ -53,7 +53,8 @@ std::string result_of(const Graph& graph, std::uint32_t index) {
 
 class Search {
  public:
-  Search(const Host& host, Placement placement, const NodeView* node) : execution_{host, placement, node} {}
+  Search(const ErasedExecutor& host, Placement placement, const NodeView* node)
+      : execution_{host, placement, node} {}
 
   // The first operation of the graph with a result that is not finite; none where one has an effect.
   Found run(const Graph& graph, std::span<const void* const> inputs, bool transposed) const {
@@ -94,7 +95,7 @@ class Search {
   std::string inside(const Graph& graph, std::uint32_t index, std::span<const void* const> inputs,
                      bool transposed) const {
     const Operation operation = graph.operation(index);
-    if (operation.primitive().strands == nullptr) return {};
+    if (operation.primitive().region_bindings == nullptr) return {};
     try {
       const std::vector<ValueId> ids(operation.inputs().begin(), operation.inputs().end());
       OperandBuffer operands(execution_.host.table, ids.size());
@@ -132,12 +133,12 @@ std::string sentence(const Graph& graph, std::uint32_t index, const Found& found
 // Is there nothing to say but what is said of the operation already?
 bool is_one_operation(const Graph& graph) {
   return graph.num_operations() == 0 ||
-         (graph.num_operations() == 1 && graph.operation(0).primitive().strands == nullptr);
+         (graph.num_operations() == 1 && graph.operation(0).primitive().region_bindings == nullptr);
 }
 
 }  // namespace
 
-std::string first_within(const Host& host, const RecorderCore::Request& request) {
+std::string first_within(const ErasedExecutor& host, const RecorderCore::Request& request) {
   const Graph& graph = request.graph->graph;
   if (is_one_operation(graph)) return {};
   std::vector<const void*> inputs;
@@ -154,7 +155,7 @@ std::string first_within(const Host& host, const RecorderCore::Request& request)
   }
 }
 
-std::string first_within(const Host& host, Node& node, const BackwardProgram& program,
+std::string first_within(const ErasedExecutor& host, Node& node, const BackwardProgram& program,
                          std::span<const void* const> inputs) {
   const Graph& graph = node.variant->owner->graph;
   if (is_one_operation(graph)) return {};

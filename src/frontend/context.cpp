@@ -15,7 +15,7 @@ constinit thread_local Context* current_context = nullptr;
 
 namespace {
 
-std::atomic<const HostExecutor*> default_executor{nullptr};
+std::atomic<const DispatchExecutor*> default_executor{nullptr};
 
 // Ends the thread's context with the thread; Arrays may outlive it, and so may promises, which are evaluated
 // before. What failed under an executor that was another's is left: that one may be gone.
@@ -42,7 +42,7 @@ class Modes final : public eager::ThreadState {
       : grad_mode_(from.grad_mode), executor_(from.host.executor()), options_(from.recorder.options()) {
     of_executors_.push_back(executor_->thread_state());
     if (!devices_in_use()) return;
-    for (const HostExecutor* const other : device_executors())
+    for (const DispatchExecutor* const other : device_executors())
       if (other != executor_) of_executors_.push_back(other->thread_state());
   }
   std::shared_ptr<const ThreadState> install() const override {
@@ -58,30 +58,30 @@ class Modes final : public eager::ThreadState {
 
  private:
   bool grad_mode_;
-  const HostExecutor* executor_;
+  const DispatchExecutor* executor_;
   eager::RecorderOptions options_;
   std::vector<std::shared_ptr<const ThreadState>> of_executors_;
 };
 
-const HostExecutor* initial_executor() {
-  const HostExecutor* chosen = default_executor.load(std::memory_order_acquire);
+const DispatchExecutor* initial_executor() {
+  const DispatchExecutor* chosen = default_executor.load(std::memory_order_acquire);
   return chosen != nullptr ? chosen : &cpu();
 }
 
 }  // namespace
 
-std::shared_ptr<const eager::ThreadState> Host::thread_state() const {
+std::shared_ptr<const eager::ThreadState> ErasedExecutor::thread_state() const {
   return std::make_shared<Modes>(context());
 }
 
 // Threads that work for another one have a context of their own, which is not lazy.
-bool Host::records() const {
+bool ErasedExecutor::records() const {
   const Context& c = context();
   return c.intercepts && &c.host == this;
 }
 
-bool Host::intercepted(const eager::GraphCall& call, std::span<const Tensor* const> inputs,
-                       Tensor* out) const {
+bool ErasedExecutor::intercepted(const eager::GraphCall& call, std::span<const Tensor* const> inputs,
+                                 Tensor* out) const {
   if (!records()) return false;
   const std::size_t count = call.graph.outputs().size();
   std::uninitialized_default_construct_n(out, count);
@@ -97,8 +97,8 @@ bool Host::intercepted(const eager::GraphCall& call, std::span<const Tensor* con
 }
 
 // Only where devices are in use. False, and nothing done, for what the thread's executor is to run.
-bool Host::run_on_devices(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
-                          Tensor* out) const {
+bool ErasedExecutor::run_on_devices(const eager::GraphCall& call, bool linear,
+                                    std::span<const Tensor* const> inputs, Tensor* out) const {
   const std::uint32_t home = executor_->current_placement().device;
   std::vector<std::uint32_t> devices;
   std::uint32_t device = 0;
@@ -126,23 +126,23 @@ bool Host::run_on_devices(const eager::GraphCall& call, bool linear, std::span<c
       return true;
     }
   }
-  const HostExecutor& executor = executor_on(device);
+  const DispatchExecutor& executor = executor_on(device);
   const eager::Placement placement =
       call.placement.device == device ? call.placement : executor.current_placement();
   executor.run_at({call.graph, call.slot, placement, call.node}, linear, inputs, out);
   return true;
 }
 
-void Host::check_watched() const {
+void ErasedExecutor::check_watched() const {
   executor_->check_watched();
   if (!devices_in_use()) return;
-  for (const HostExecutor* const other : device_executors())
+  for (const DispatchExecutor* const other : device_executors())
     if (other != executor_) other->check_watched();
 }
 
-Result<Tensor> Host::add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const {
+Result<Tensor> ErasedExecutor::add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const {
   const std::uint32_t device = a.device() != 0 ? a.device() : b.device();
-  const HostExecutor& executor = executor_at(device);
+  const DispatchExecutor& executor = executor_at(device);
   const eager::Placement placement = &executor == executor_ || call.placement.device == device
                                          ? call.placement
                                          : executor.current_placement();
@@ -172,7 +172,7 @@ Context::Context()
       cache(std::make_unique<CacheEntry[]>(cache_size)) {}
 
 LazyRunner Context::runner_on(std::uint32_t device) const {
-  const HostExecutor& executor = host.executor_at(device);
+  const DispatchExecutor& executor = host.executor_at(device);
   const CpuExecutor* const on_cpu = &executor == host.executor() ? cpu : nullptr;
   return {&executor, on_cpu, on_cpu != nullptr ? eager::Placement() : executor.current_placement()};
 }
@@ -194,7 +194,7 @@ const eager::RecordedGraph& GraphTable::keep(std::string key, eager::RecordedGra
   return recent_.insert_or_assign(std::move(key), std::move(graph)).first->second;
 }
 
-void Context::set_executor(const HostExecutor* executor) {
+void Context::set_executor(const DispatchExecutor* executor) {
   know_device(*executor);
   if (executor == host.executor()) return;
   // What was recorded for the one that goes is run by it.
@@ -250,10 +250,10 @@ ExplainGuard::~ExplainGuard() { exchange_option(&eager::RecorderOptions::keep_bl
 
 ProfileGuard::ProfileGuard(eager::Profile& profile)
     : before_(exchange_option(&eager::RecorderOptions::profile, &profile)) {
-  const frontend_detail::HostExecutor* const own = context().host.executor();
+  const frontend_detail::DispatchExecutor* const own = context().host.executor();
   devices_.push_back(own->profile_device(profile));
   if (!frontend_detail::devices_in_use()) return;
-  for (const frontend_detail::HostExecutor* const other : frontend_detail::device_executors())
+  for (const frontend_detail::DispatchExecutor* const other : frontend_detail::device_executors())
     if (other != own) devices_.push_back(other->profile_device(profile));
 }
 ProfileGuard::~ProfileGuard() { exchange_option(&eager::RecorderOptions::profile, before_); }

@@ -51,7 +51,7 @@ class Tracer {
 struct Extra {
   std::optional<eager::Leaf<Tensor>> leaf;
   /// The storage of the Array's tensor, when it is a promise that took the place of what was to be written.
-  const tidu::detail::PromisedStorage* promised = nullptr;
+  const tidu::detail::LazyStorage* promised = nullptr;
   std::shared_ptr<Tracer> tracer;
   Value value;
   Type type;                              ///< of the value, also when the trace has ended
@@ -60,9 +60,9 @@ struct Extra {
 
 /// The executor that recorders and backward calls see: the one that the thread has chosen, which carries the
 /// thread's modes to workers. In lazy mode what it is to run is recorded instead.
-class Host final : public TensorOperands<HostExecutor> {
+class ErasedExecutor final : public TensorOperands<DispatchExecutor> {
  public:
-  explicit Host(const HostExecutor* executor) : executor_(executor) {}
+  explicit ErasedExecutor(const DispatchExecutor* executor) : executor_(executor) {}
   Result<Values> execute_forward(const eager::GraphCall& call,
                                  std::span<const Tensor* const> inputs) const override {
     return executor_->execute_forward(call, inputs);
@@ -97,12 +97,12 @@ class Host final : public TensorOperands<HostExecutor> {
   }
   std::shared_ptr<const eager::ThreadState> thread_state() const override;
   /// Who computes there: the thread's executor on its own device, and for the host.
-  const HostExecutor& executor_at(std::uint32_t device) const {
+  const DispatchExecutor& executor_at(std::uint32_t device) const {
     return device == 0 || device == executor_->current_placement().device ? *executor_ : executor_on(device);
   }
 
-  const HostExecutor* executor() const { return executor_; }
-  void set_executor(const HostExecutor* executor) { executor_ = executor; }
+  const DispatchExecutor* executor() const { return executor_; }
+  void set_executor(const DispatchExecutor* executor) { executor_ = executor; }
   void set_intercepts(bool intercepts) { intercepts_.store(intercepts, std::memory_order_relaxed); }
 
  private:
@@ -110,7 +110,7 @@ class Host final : public TensorOperands<HostExecutor> {
                       Tensor* out) const;
   bool intercepted(const eager::GraphCall& call, std::span<const Tensor* const> inputs, Tensor* out) const;
   bool records() const;
-  const HostExecutor* executor_;
+  const DispatchExecutor* executor_;
   std::atomic<bool> intercepts_{false};  // workers of a backward call read it
 };
 
@@ -134,8 +134,8 @@ class Builds {
 using Build = Builds<Value>;
 using BuildMany = Builds<Values>;
 
-inline constexpr std::size_t most_operands = 4;
-inline constexpr std::size_t most_words = 6;
+inline constexpr std::size_t max_operands = 4;
+inline constexpr std::size_t max_words = 6;
 
 /// Which function, with which static arguments: calls of one name (a string literal, told by its address) and
 /// equal words, on equal types, are one graph. So no two functions may have one name.
@@ -150,8 +150,8 @@ struct CacheEntry {
   const char* name = nullptr;
   std::size_t num_types = 0;
   std::size_t num_words = 0;
-  std::array<const void*, most_operands> types{};
-  std::array<std::int64_t, most_words> words{};
+  std::array<const void*, max_operands> types{};
+  std::array<std::int64_t, max_words> words{};
   std::optional<eager::RecordedGraph> graph;
   const Executable* executable = nullptr;  ///< in the graph's slot; null: the executor is not a CpuExecutor
 };
@@ -196,7 +196,7 @@ struct Context {
   Context& operator=(const Context&) = delete;
   static constexpr std::size_t cache_size = 512;
 
-  Host host;
+  ErasedExecutor host;
   const CpuExecutor* cpu = nullptr;  ///< the executor, when it is one
   bool runs_library_alone = false;   ///< the executor is tidu::cpu(), whose kernels are the library's
   eager::Recorder<Tensor> recorder;
@@ -226,7 +226,7 @@ struct Context {
   /// them another tape, when the function is called again.
   std::shared_ptr<Tracer> compiling;
 
-  void set_executor(const HostExecutor* executor);
+  void set_executor(const DispatchExecutor* executor);
   void empty_cache();
   LazyRunner runner_on(std::uint32_t device) const;
   void set_hot(bool on);

@@ -83,7 +83,7 @@ class Tracing {
   TracedRule* around_;
 };
 
-constexpr int most_rules_within_rules = 6;
+constexpr int max_rules_within_rules = 6;
 
 Attributes deferred(const std::vector<std::string>& names, const Graph& function, const Key128& key,
                     const TraceRules& trace) {
@@ -108,7 +108,7 @@ Attributes rules_of(const Key128& identity, const Graph& function, const std::ve
     at->recursive = true;
     return deferred(names, function, at->self, later());
   }
-  if (innermost_rule != nullptr && innermost_rule->depth == most_rules_within_rules)
+  if (innermost_rule != nullptr && innermost_rule->depth == max_rules_within_rules)
     return deferred(names, function, detail::fresh_instance(), later());
   const Tracing tracing(rule);
   std::vector<Graph> graphs = trace();

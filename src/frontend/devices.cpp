@@ -16,7 +16,7 @@ namespace {
 // Executors by device, those that were named later behind.
 struct Known {
   struct Entry {
-    const HostExecutor* executor;
+    const DispatchExecutor* executor;
     std::weak_ptr<const void> lifetime;
     std::string name;
   };
@@ -40,14 +40,14 @@ struct Known {
   }
 };
 
-std::string name_of(const HostExecutor& executor, std::uint32_t device) {
+std::string name_of(const DispatchExecutor& executor, std::uint32_t device) {
   const auto* const named = dynamic_cast<const Executor*>(&executor);
   return detail::str(named != nullptr ? named->name() : "device", ':', device - 1);
 }
 
 }  // namespace
 
-void know_device(const HostExecutor& executor) {
+void know_device(const DispatchExecutor& executor) {
   const std::uint32_t device = executor.current_placement().device;
   if (device == 0) return;
   Known& known = Known::get();
@@ -58,7 +58,7 @@ void know_device(const HostExecutor& executor) {
   devices_known.store(true);
 }
 
-const HostExecutor& executor_on(std::uint32_t device) {
+const DispatchExecutor& executor_on(std::uint32_t device) {
   Known& known = Known::get();
   const std::lock_guard lock(known.mutex);
   if (const Known::Entry* const entry = known.last(device); entry != nullptr) return *entry->executor;
@@ -67,8 +67,8 @@ const HostExecutor& executor_on(std::uint32_t device) {
                           device, ": Array::to(executor) names one"));
 }
 
-std::vector<const HostExecutor*> device_executors() {
-  std::vector<const HostExecutor*> all;
+std::vector<const DispatchExecutor*> device_executors() {
+  std::vector<const DispatchExecutor*> all;
   Known& known = Known::get();
   const std::lock_guard lock(known.mutex);
   for (const auto& [device, entries] : known.by_device)
@@ -117,10 +117,11 @@ std::uint32_t common_device(std::span<const std::uint32_t> devices, std::span<co
   return devices[first];
 }
 
-Tensor moved(const Tensor& tensor, std::uint32_t device, const HostExecutor& on_host) {
+Tensor moved(const Tensor& tensor, std::uint32_t device, const DispatchExecutor& on_host) {
   if (tensor.device() == device) return tensor;
   if (device == 0) return tensor.clone();
-  const HostExecutor& there = on_host.current_placement().device == device ? on_host : executor_on(device);
+  const DispatchExecutor& there =
+      on_host.current_placement().device == device ? on_host : executor_on(device);
   return there.put(tensor).value();
 }
 

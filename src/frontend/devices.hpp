@@ -28,18 +28,18 @@
 
 namespace tidu::frontend_detail {
 
-using HostExecutor = eager::BackwardExecutor<Tensor>;
+using DispatchExecutor = eager::BackwardExecutor<Tensor>;
 
 /// Was an executor named for a device but the host?
 extern std::atomic<bool> devices_known;
 inline bool devices_in_use() { return devices_known.load(std::memory_order_relaxed); }
 
 /// Names it for the device on which it puts work; nothing to do for one of the host.
-void know_device(const HostExecutor& executor);
+void know_device(const DispatchExecutor& executor);
 /// The one that was named last and is still there. Throws Error (invalid_argument).
-const HostExecutor& executor_on(std::uint32_t device);
+const DispatchExecutor& executor_on(std::uint32_t device);
 /// All that are there, one for each device.
-std::vector<const HostExecutor*> device_executors();
+std::vector<const DispatchExecutor*> device_executors();
 /// "cpu", "cuda:0".
 std::string device_name(std::uint32_t device);
 /// Throws Error (invalid_argument) for the name of no known device.
@@ -51,7 +51,7 @@ std::uint32_t common_device(std::span<const std::uint32_t> devices, std::span<co
                             std::string_view operation);
 
 /// The tensor on that device: itself where it is there.
-Tensor moved(const Tensor& tensor, std::uint32_t device, const HostExecutor& on_host);
+Tensor moved(const Tensor& tensor, std::uint32_t device, const DispatchExecutor& on_host);
 
 /// How a graph runs when its inputs are on some devices.
 class Stages {
@@ -59,7 +59,7 @@ class Stages {
   /// Throws Error (invalid_argument): see common_device.
   Stages(const Graph& graph, std::span<const std::uint32_t> devices, bool lenient);
   /// What is on the host is run by `on_host`.
-  void run(const HostExecutor& on_host, bool linear, std::span<const Tensor* const> inputs,
+  void run(const DispatchExecutor& on_host, bool linear, std::span<const Tensor* const> inputs,
            std::span<Tensor> out) const;
   /// By output.
   std::span<const std::uint32_t> output_devices() const { return output_devices_; }
@@ -73,8 +73,8 @@ class Stages {
     Graph graph;
     std::unique_ptr<eager::ExecutorSlot> slot = std::make_unique<eager::ExecutorSlot>();
   };
-  struct Places;
-  void cut(const Graph& graph, const Places& places);
+  struct DeviceOfValue;
+  void cut(const Graph& graph, const DeviceOfValue& places);
   void connect(const Graph& graph);
   std::size_t num_values_;
   std::vector<ValueId> input_values_, output_values_;

@@ -16,8 +16,8 @@ HotDetector::HotDetector()
 void HotDetector::look() {
   constexpr std::size_t needed = 3;
   const std::uint64_t here = hash(count_, gram);
-  Place& place = places_[here >> 52];
-  const Place before = std::exchange(place, Place{here, count_});
+  LastSeen& place = places_[here >> 52];
+  const LastSeen before = std::exchange(place, LastSeen{here, count_});
   if (before.hash != here || before.last == 0) return;
   const std::uint64_t length = count_ - before.last;
   if (length > most) return;

@@ -95,14 +95,14 @@ class HotDetector {
   void follow(std::size_t length);
   void enter_owed();
 
-  struct Place {
+  struct LastSeen {
     std::uint64_t hash = 0;
     std::uint64_t last = 0;
   };
   std::vector<const void*> tokens_;    // a ring; number n at n modulo window
   std::vector<std::uint64_t> prefix_;  // likewise: of all tokens up to number n
   std::vector<std::uint64_t> powers_;  // of base
-  std::vector<Place> places_;          // by hash of gram tokens
+  std::vector<LastSeen> places_;       // by hash of gram tokens
   std::uint64_t count_ = 0;            // tokens so far
   std::vector<const void*> sequence_;  // what is followed
   std::size_t position_ = 0;

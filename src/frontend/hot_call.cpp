@@ -29,8 +29,8 @@ std::optional<std::uint32_t> grads_of(const Context& c, std::span<const Input> o
 
 // May calls be known? What watches every operation sees it.
 bool knows_calls(const Context& c, const Call& call, std::span<const Input> operands) {
-  return c.hot_on && c.lazy == 0 && !c.watches && !call.moves && operands.size() <= most_operands &&
-         call.words.size() <= most_words;
+  return c.hot_on && c.lazy == 0 && !c.watches && !call.moves && operands.size() <= max_operands &&
+         call.words.size() <= max_words;
 }
 
 // See Context::lowest.
@@ -83,7 +83,7 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 }  // namespace
 
 // Of what the operands are the types alone are compared.
-inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operands) const {
+inline bool LazyTrace::RecordedCall::is(const Call& call, std::span<const Input> operands) const {
   if (name != call.name || num_operands != operands.size() || num_words != call.words.size()) return false;
   for (std::size_t i = 0; i < num_words; ++i)
     if (words[i] != call.words[i]) return false;
@@ -107,7 +107,7 @@ inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operan
 }
 
 // What the Array of a known call's result holds, with its node.
-[[gnu::always_inline]] inline Body* LazyTrace::result_of_call(Context& c, const Place& place,
+[[gnu::always_inline]] inline Body* LazyTrace::result_of_call(Context& c, const RecordedCall& place,
                                                               std::span<const Input> operands,
                                                               const Where& where, const Tensor& result) {
   if (place.variant == nullptr) {
@@ -150,7 +150,7 @@ inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operan
   Pattern& pattern = begins ? *last_->next : *follows_;
   const std::size_t at = begins ? 0 : at_;
   if (at == pattern.num_ops) return nullptr;
-  const Place& place = pattern.places[at];
+  const RecordedCall& place = pattern.places[at];
   if (!place.is(call, operands)) return nullptr;
   if (!detector.is_next(place.token)) return nullptr;
   if (begins) {
@@ -189,7 +189,7 @@ inline bool LazyTrace::Place::is(const Call& call, std::span<const Input> operan
 // The graph alone says which calls those may be that have made it.
 void LazyTrace::learn_call(const Coming& coming, const eager::RecordedGraph& graph,
                            const eager::detail::Variant* variant) {
-  Place place;
+  RecordedCall place;
   place.name = coming.call.name;
   place.num_operands = static_cast<std::uint16_t>(coming.operands.size());
   place.num_words = static_cast<std::uint16_t>(coming.call.words.size());

@@ -41,10 +41,9 @@ Array triangle(const char* name, const Array& x, std::int64_t k, Where where, Ke
         const auto rank = static_cast<std::int64_t>(v[0].rank());
         // Places are as large as x's elements, which one pass takes together, but i32 must hold them; a
         // diagonal outside is as good as one farther out.
-        constexpr std::int64_t most_in_i32 = std::int64_t{1} << 29;
+        constexpr std::int64_t max_in_i32 = std::int64_t{1} << 29;
         const std::int64_t rows = prim::rows_of(v[0].type()), columns = prim::columns_of(v[0].type());
-        const bool wide =
-            v[0].dtype() == f64 || v[0].dtype() == i64 || std::max(rows, columns) >= most_in_i32;
+        const bool wide = v[0].dtype() == f64 || v[0].dtype() == i64 || std::max(rows, columns) >= max_in_i32;
         const Type positions(wide ? i64 : i32, v[0].shape());
         const Value row = ops::iota(emitter, positions, rank - 2);
         const Value shift = ops::full(emitter, positions, static_cast<double>(std::clamp(k, -rows, columns)));

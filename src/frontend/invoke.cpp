@@ -128,11 +128,11 @@ const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<c
 // Arrays itself and choose executors, so that it is not known before where the entry goes, if anywhere.
 CacheEntry* fill(std::optional<CacheEntry>& made, Context& c, const Call& call,
                  std::span<const Input> operands, const BuildMany& build, bool here) {
-  const HostExecutor* const executor = c.host.executor();
+  const DispatchExecutor* const executor = c.host.executor();
   CacheEntry& entry = made.emplace();
   entry.graph = kept_graph(c, call, operands, build);
   if (c.cpu != nullptr && c.lazy == 0 && here) entry.executable = &compiled(*c.cpu, *entry.graph);
-  const bool cacheable = operands.size() <= most_operands && call.words.size() <= most_words;
+  const bool cacheable = operands.size() <= max_operands && call.words.size() <= max_words;
   if (!cacheable || c.host.executor() != executor) return &entry;
   entry.name = call.name;
   entry.num_types = operands.size();
@@ -146,7 +146,7 @@ CacheEntry* fill(std::optional<CacheEntry>& made, Context& c, const Call& call,
 void run_away(Context& c, const eager::RecordedGraph& graph, std::uint32_t device,
               std::span<const Tensor* const> inputs, Tensor& out) {
   if (c.intercepts && record_lazily(c, graph.graph(), device, inputs, std::span(&out, 1))) return;
-  const HostExecutor& executor = executor_on(device);
+  const DispatchExecutor& executor = executor_on(device);
   const eager::GraphCall call{graph.graph(), graph.slot(), executor.current_placement()};
   out = std::move(executor.execute_forward(call, inputs).value()[0]);
 }
@@ -189,7 +189,7 @@ void run_profiled(Context& c, const eager::RecordedGraph& graph, const Executabl
 // results are looked at, and explain() is told of it.
 void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input> operands, Body& made,
             Where where, std::uint32_t device) {
-  eager::detail::ShortArray<RecordInput, most_operands> inputs(operands.size());
+  eager::detail::ShortArray<RecordInput, max_operands> inputs(operands.size());
   const std::uint64_t own = c.recorder.keys().source();
   const bool keeps_blocked = c.recorder.options().keep_blocked;
   bool grad = false;
@@ -361,7 +361,7 @@ namespace {
       executable_here = *executable;
       executable = &executable_here;
     }
-    eager::detail::ShortArray<const Tensor*, most_operands> inputs(operands.size());
+    eager::detail::ShortArray<const Tensor*, max_operands> inputs(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].tensor;
     if (call.moves) [[unlikely]] {
       body.tensor = moved(*inputs[0], static_cast<std::uint32_t>(call.words[0]), *c.host.executor());

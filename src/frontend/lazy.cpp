@@ -12,8 +12,8 @@
 namespace tidu::frontend_detail {
 namespace {
 
-constexpr std::size_t least_limit = 1024;
-constexpr std::size_t most_pending = std::size_t{1} << 16;  // operations; more are evaluated unasked
+constexpr std::size_t min_limit = 1024;
+constexpr std::size_t max_pending = std::size_t{1} << 16;  // operations; more are evaluated unasked
 
 // The traces of all threads. Never destroyed: threads may end after main.
 struct Traces {
@@ -76,11 +76,11 @@ void before_write(const tidu::detail::TensorStorage& storage) {
 
 }  // namespace
 
-void Promise::settle() {
+void LazyResult::settle() {
   if (resident.load(std::memory_order_acquire) == nullptr) {
     const std::shared_ptr<LazyTrace> trace = trace_;
     if (trace->make_deferred(*this)) return;
-    Promise* const target = this;
+    LazyResult* const target = this;
     const bool all = trace->greedy_ && !evaluating();  // a kernel may read what is computed with it
     try {
       trace->run_targets(std::span(&target, 1), all);
@@ -92,15 +92,15 @@ void Promise::settle() {
   }
 }
 
-void Promise::fulfil() {
+void LazyResult::fulfil() {
   settle();
   if (resident.load(std::memory_order_acquire) != nullptr)
     made.store(const_cast<std::byte*>(tensor_.bytes()), std::memory_order_release);
 }
 
-void Promise::discard() noexcept {
-  this->~Promise();
-  tidu::detail::pool_deallocate(this, sizeof(Promise));
+void LazyResult::discard() noexcept {
+  this->~LazyResult();
+  tidu::detail::pool_deallocate(this, sizeof(LazyResult));
 }
 
 std::shared_ptr<LazyTrace> LazyTrace::make() {
@@ -113,7 +113,7 @@ std::shared_ptr<LazyTrace> LazyTrace::make() {
   return trace;
 }
 
-LazyTrace::LazyTrace() : limit_(least_limit) { tidu::detail::before_write.store(before_write); }
+LazyTrace::LazyTrace() : limit_(min_limit) { tidu::detail::before_write.store(before_write); }
 LazyTrace::~LazyTrace() = default;
 
 // --- values
@@ -183,11 +183,11 @@ std::size_t LazyTrace::list_leaves() {
 
 std::uint32_t LazyTrace::value_of(const Tensor& tensor) {
   if (const auto* const pending = tensor.pending(); pending != nullptr)
-    return static_cast<const Promise*>(pending)->value_;
+    return static_cast<const LazyResult*>(pending)->value_;
   return leaf(tensor);
 }
 
-bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::PromisedStorage* promised,
+bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* promised,
                             const Tensor& promise) {
   const auto* const pending = promise.pending();
   if (pending == nullptr || pending->maker != this || old.num_bytes() == 0) return false;
@@ -208,9 +208,9 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::PromisedStora
   return alone;
 }
 
-Tensor LazyTrace::make_promise(Type type, std::uint32_t id) {
-  void* const memory = tidu::detail::pool_allocate(sizeof(Promise));
-  auto* const promise = ::new (memory) Promise(self_, id);
+Tensor LazyTrace::make_lazy_result(Type type, std::uint32_t id) {
+  void* const memory = tidu::detail::pool_allocate(sizeof(LazyResult));
+  auto* const promise = ::new (memory) LazyResult(self_, id);
   promise->maker = this;
   promise->device.store(runner_.placement.device, std::memory_order_relaxed);
   return Tensor::promise(type, promise);
@@ -246,14 +246,14 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   fresh_bytes_ += literal_bytes;
   if (due_ || fresh_bytes_ > byte_limit_ || ops_.size() >= limit_) {
     compact(dropped, dropped_ops);
-    if (ops_.size() >= most_pending) {
+    if (ops_.size() >= max_pending) {
       lock.unlock();
       dropped.clear();
       dropped_ops.clear();
       bound();
       lock.lock();
     }
-    limit_ = std::max(ops_.size() + least_limit, std::min(2 * ops_.size(), most_pending));
+    limit_ = std::max(ops_.size() + min_limit, std::min(2 * ops_.size(), max_pending));
   }
   // Room first, so that nothing that follows leaves half an operation.
   const std::size_t num_operands = inputs.size(), num_results = out.size();
@@ -275,7 +275,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   try {
     for (std::size_t i = 0; i < num_results; ++i) {
       const auto id = static_cast<std::uint32_t>(values_.size());
-      values_.emplace_back(make_promise(graph.type(graph.outputs()[i]), id), op);
+      values_.emplace_back(make_lazy_result(graph.type(graph.outputs()[i]), id), op);
     }
   } catch (...) {
     values_.truncate(first_value);
@@ -339,7 +339,7 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
     if (!of_live && value.numbered != sweep_) continue;
     value.number = static_cast<std::uint32_t>(values.size());
     if (pending) {
-      static_cast<Promise*>(value.tensor.pending())->value_ = value.number;
+      static_cast<LazyResult*>(value.tensor.pending())->value_ = value.number;
     } else if (!of_live) {
       value.op = no_index;
       value.promise = nullptr;
@@ -368,7 +368,7 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
   for (const Value& value : values_)
     if (value.tensor.pending() == nullptr) value.tensor.watch();
   const std::size_t bytes = list_leaves();
-  byte_limit_ = std::max(least_bytes, bytes);
+  byte_limit_ = std::max(min_bytes, bytes);
   fresh_bytes_ = 0;
   dropped = std::move(values);
   dropped_ops = std::move(ops);
@@ -386,7 +386,7 @@ void LazyTrace::end() noexcept {
   last_ = nullptr;
   patterns_.swap(patterns);
   for (const Value& value : values_)
-    if (waits(value)) static_cast<Promise*>(value.tensor.pending())->value_ = no_index;
+    if (waits(value)) static_cast<LazyResult*>(value.tensor.pending())->value_ = no_index;
   values_.swap(values);
   ops_.swap(ops);
   operands_.clear();

@@ -112,7 +112,7 @@ class LazyTrace {
   /// May an Array whose elements were to be written over by those of `promise` have the promise instead?
   /// Where nobody could tell: but for the Array and this trace nothing refers to what it has, `old`, whose
   /// storage is `promised` when it is a promise's; and nothing but a temporary refers to `promise`.
-  bool may_replace(const Tensor& old, const tidu::detail::PromisedStorage* promised, const Tensor& promise);
+  bool may_replace(const Tensor& old, const tidu::detail::LazyStorage* promised, const Tensor& promise);
   /// Does it know a value that lies there?
   bool reads(const tidu::detail::TensorStorage& storage);
   /// Was it made by the thread that calls? For fork(), as are the next two.
@@ -164,7 +164,7 @@ class LazyTrace {
   struct Program;
 
  private:
-  friend class Promise;
+  friend class LazyResult;
   struct Op {
     Graph graph;
     std::uint32_t first_operand;
@@ -188,7 +188,7 @@ class LazyTrace {
     std::vector<Tensor> dropped;  // leaves that are no longer needed
     struct Lent {
       std::uint32_t output;  // that takes the memory
-      Promise* promise;      // of a leaf, which `inputs` keep
+      LazyResult* promise;   // of a leaf, which `inputs` keep
     };
     std::vector<Lent> lent;  // see Note [Lent memory]
     struct PutOff {
@@ -258,15 +258,15 @@ class LazyTrace {
     std::size_t first_value = 0;      // that comes in it
   };
   // See Note [Calls]. What every call is compared with is in one line of the cache.
-  struct alignas(64) Place {
+  struct alignas(64) RecordedCall {
     const char* name = nullptr;   // null: nothing is known of it
     const void* token = nullptr;  // of its operation, as are the next
     std::uint32_t first_operand = 0, first_value = 0;
     std::uint16_t num_operands = 0, num_words = 0;
     std::uint32_t grads = 0;
-    std::array<const void*, most_operands> types{};
+    std::array<const void*, max_operands> types{};
     const eager::detail::Variant* variant = nullptr;
-    std::array<std::int64_t, most_words> words{};
+    std::array<std::int64_t, max_words> words{};
     std::optional<eager::RecordedGraph> graph;  // keeps the variant
     bool is(const Call& call, std::span<const Input> operands) const;
   };
@@ -274,7 +274,7 @@ class LazyTrace {
   struct Pattern {
     std::vector<Op> ops;
     std::size_t num_ops = 0;
-    std::vector<Place> places;  // by operation
+    std::vector<RecordedCall> places;  // by operation
     std::vector<std::uint32_t> operands;
     std::vector<std::uint8_t> results;  // by value: is it a result, no leaf?
     std::vector<Type> types;            // by value
@@ -332,8 +332,8 @@ class LazyTrace {
   std::shared_ptr<const Program> find_program(const Run& run, const Key128& address, const LazyRunner& runner,
                                               bool greedy, Lock& lock);
   Apart take_apart(const Run& run) const;
-  std::size_t mark_targets(std::span<Promise* const> targets, bool all, std::uint32_t& last);
-  void run_targets(std::span<Promise* const> targets, bool all);
+  std::size_t mark_targets(std::span<LazyResult* const> targets, bool all, std::uint32_t& last);
+  void run_targets(std::span<LazyResult* const> targets, bool all);
   static void run_program(const Program& program, const LazyRunner& runner, Run& run);
   void lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, Run& run);
   static void take_back(Run& run) noexcept;
@@ -348,7 +348,7 @@ class LazyTrace {
   static void take_operands(Run& run);
   static void make_put_off(Run& run);
   void keep_put_off(Run& run);
-  bool make_deferred(Promise& promise);
+  bool make_deferred(LazyResult& promise);
   bool is_deferred(const Tensor& tensor) const;
   void put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
                 Lock& lock);
@@ -363,15 +363,15 @@ class LazyTrace {
   bool came_by_calls(const Backward& known, const eager::Key& root);
   void find_calls(Backward& known, std::uint64_t source);
   bool note_edge(Pattern& pattern, std::uint32_t id, eager::detail::Node* target);
-  Body* result_of_call(Context& c, const Place& place, std::span<const Input> operands, const Where& where,
+  Body* result_of_call(Context& c, const RecordedCall& place, std::span<const Input> operands, const Where& where,
                        const Tensor& result);
   bool same_saved(const Backward& known);
   void take_up(const Backward& known);
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
-  Tensor make_promise(Type type, std::uint32_t id);
+  Tensor make_lazy_result(Type type, std::uint32_t id);
   void leave(std::vector<Value>& dropped);
   const Pattern::Known* known_end();
-  bool alone_in_pattern(const Tensor& old, const tidu::detail::PromisedStorage* promised);
+  bool alone_in_pattern(const Tensor& old, const tidu::detail::LazyStorage* promised);
   void run_known(const Pattern::Known& known, Lock& lock);
   std::unique_ptr<Pattern> learn(const Run& run, std::shared_ptr<const Program> program);
   std::span<const Op> recorded() const {
@@ -392,9 +392,9 @@ class LazyTrace {
   std::uint32_t sweep_ = 0;
   std::size_t limit_;  // of operations before those that nobody refers to are looked for
   bool due_ = false;   // it is time to: much of what is recorded was evaluated, or much memory is held
-  static constexpr std::size_t least_bytes = std::size_t{1} << 26;
-  std::size_t fresh_bytes_ = 0;           // of leaves and literals that came since they were looked for
-  std::size_t byte_limit_ = least_bytes;  // of them
+  static constexpr std::size_t min_bytes = std::size_t{1} << 26;
+  std::size_t fresh_bytes_ = 0;         // of leaves and literals that came since they were looked for
+  std::size_t byte_limit_ = min_bytes;  // of them
   std::unique_ptr<Run> spare_;
   // Empty, with room for what comes.
   std::vector<Op> spare_ops_;

@@ -17,9 +17,9 @@ using Node = eager::detail::Node;
 
 namespace {
 
-constexpr std::size_t most_nodes = std::size_t{1} << 12;
-constexpr std::size_t most_backwards = 4;  // of a pattern
-constexpr int most_learned = 64;           // per pattern: tapes that are never the same are not worth it
+constexpr std::size_t max_nodes = std::size_t{1} << 12;
+constexpr std::size_t max_backwards = 4;  // of a pattern
+constexpr int max_learned = 64;           // per pattern: tapes that are never the same are not worth it
 
 const Tensor& saved_tensor(const Node& node, std::size_t k) {
   return *static_cast<const Tensor*>(node.saved(k));
@@ -27,12 +27,12 @@ const Tensor& saved_tensor(const Node& node, std::size_t k) {
 
 // A node of which nothing but its edges and what it saved says what backward does.
 bool is_plain(const Node& node) {
-  return node.extras.load(std::memory_order_acquire) == nullptr && node.device == 0 &&
+  return node.extension.load(std::memory_order_acquire) == nullptr && node.device == 0 &&
          node.num_passive == 0 && !node.blocked && !node.freed();
 }
 // The same of a leaf whose slot is empty, and open: into that of a Leaf which is gone nothing is put.
 bool is_plain_leaf(const Node& leaf) {
-  if (leaf.extras.load(std::memory_order_acquire) != nullptr || leaf.device != 0) return false;
+  if (leaf.extension.load(std::memory_order_acquire) != nullptr || leaf.device != 0) return false;
   Accumulator* const slot = leaf.accumulator();
   if (slot == nullptr) return false;
   const std::lock_guard lock(slot->mutex);
@@ -78,7 +78,7 @@ std::unique_ptr<LazyTrace::BackwardSeen> LazyTrace::watch_backward(Node& root, c
   Backward& known = seen->known;
   {
     const std::lock_guard lock(mutex_);
-    if (follows_ == nullptr || at_ == 0 || follows_->learned_backward >= most_learned) return nullptr;
+    if (follows_ == nullptr || at_ == 0 || follows_->learned_backward >= max_learned) return nullptr;
     seen->pattern = follows_;
     seen->followed = followed_;
     known.begin = at_;
@@ -91,7 +91,7 @@ std::unique_ptr<LazyTrace::BackwardSeen> LazyTrace::watch_backward(Node& root, c
   std::unordered_map<const Node*, std::uint32_t> places{{&root, 0}};
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = *nodes[i];
-    if (!is_plain(node) || nodes.size() > most_nodes) return nullptr;
+    if (!is_plain(node) || nodes.size() > max_nodes) return nullptr;
     for (std::uint32_t e = 0; e < node.num_edges; ++e) {
       Node* const target = node.edges()[e].target;
       if (!target->is_leaf() && places.emplace(target, 0).second) nodes.push_back(target);
@@ -151,7 +151,7 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
   for (const Tensor& tensor : seen.saved) {
     const auto* const pending = tensor.pending();
     if (pending != nullptr && (pending->maker != this || is_deferred(tensor))) return;
-    known.saved.push_back(pending != nullptr ? static_cast<const Promise*>(pending)->value_
+    known.saved.push_back(pending != nullptr ? static_cast<const LazyResult*>(pending)->value_
                                              : value_of_leaf(tensor));
   }
   known.seed_value = value_of_leaf(known.seed);
@@ -174,14 +174,14 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
     const auto* const pending = gradient.pending();
     if (pending == nullptr || pending->maker != this || is_deferred(gradient) || slot.cell->trace != nullptr)
       return;
-    known.results.back() = static_cast<const Promise*>(pending)->value_;
+    known.results.back() = static_cast<const LazyResult*>(pending)->value_;
     if (known.results.back() < first) return;
   }
   const auto at = std::find_if(pattern.backwards.begin(), pattern.backwards.end(),
                                [&](const Backward& other) { return other.begin == known.begin; });
   if (at != pattern.backwards.end()) {
     std::swap(*at, known);
-  } else if (pattern.backwards.size() < most_backwards) {
+  } else if (pattern.backwards.size() < max_backwards) {
     pattern.backwards.push_back(std::move(known));
   }
 }
@@ -231,7 +231,7 @@ bool LazyTrace::came_by_calls(const Backward& known, const eager::Key& root) {
     Node* const node = recorded.node;
     // Other operands may have come to require a gradient, for which the place is another variant.
     if (node->variant != known.nodes[i].variant) return false;
-    if (node->extras.load(std::memory_order_acquire) != nullptr || node->freed()) return false;
+    if (node->extension.load(std::memory_order_acquire) != nullptr || node->freed()) return false;
     tape_nodes_.push_back(node);
   }
   tape_leaves_.clear();
@@ -276,7 +276,7 @@ bool LazyTrace::same_saved(const Backward& known) {
       if (pattern.results[id] != 0) {
         const auto* const pending = tensor.pending();
         if (pending == nullptr || pending->maker != this ||
-            static_cast<const Promise*>(pending)->value_ != id)
+            static_cast<const LazyResult*>(pending)->value_ != id)
           return false;
       } else if (id < known.first_value) {
         if (!is_there(tensor) || !same_elements(tensor, values_[id].tensor) || version != values_[id].version)
@@ -315,7 +315,7 @@ void LazyTrace::take_up(const Backward& known) {
         continue;
       }
       while (pattern.ops[op].first_value + pattern.ops[op].num_values <= id) ++op;
-      values_.emplace_back(make_promise(pattern.types[id], id), static_cast<std::uint32_t>(op));
+      values_.emplace_back(make_lazy_result(pattern.types[id], id), static_cast<std::uint32_t>(op));
     }
   } catch (...) {
     values_.truncate(known.first_value);

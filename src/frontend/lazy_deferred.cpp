@@ -11,7 +11,7 @@
 namespace tidu::frontend_detail {
 namespace {
 
-constexpr std::size_t least_bytes = std::size_t{1} << 16;
+constexpr std::size_t min_bytes = std::size_t{1} << 16;
 constexpr std::size_t times_smaller = 2;  // the operands together, at least
 
 // The operation that makes it, if that does nothing but move the elements of its only operand.
@@ -29,7 +29,7 @@ std::optional<Operation> mover_of(const Graph& graph, ValueId id) {
 class DeferredProduct {
  public:
   DeferredProduct(const Graph& graph, ValueId result) : graph_(graph) {
-    if (graph_.type(result).bytes() < least_bytes) return;
+    if (graph_.type(result).bytes() < min_bytes) return;
     const std::optional<std::uint32_t> maker = graph_.producer(root(result, behind_));
     if (!maker) return;
     const Operation operation = graph_.operation(*maker);
@@ -118,7 +118,7 @@ std::shared_ptr<const Deferral> Deferral::make(const Graph& program) {
 bool LazyTrace::is_deferred(const Tensor& tensor) const {
   const auto* const pending = tensor.pending();
   return pending != nullptr && pending->maker == this &&
-         static_cast<const Promise*>(pending)->deferred_ != nullptr;
+         static_cast<const LazyResult*>(pending)->deferred_ != nullptr;
 }
 
 // With the lock: lists what is promised, and whether it is put off.
@@ -154,7 +154,7 @@ void LazyTrace::make_put_off(Run& run) {
 // With the lock.
 void LazyTrace::keep_put_off(Run& run) {
   for (Run::PutOff& put_off : run.put_off) {
-    auto* const promise = static_cast<Promise*>(put_off.promised.pending());
+    auto* const promise = static_cast<LazyResult*>(put_off.promised.pending());
     if (promise == nullptr) continue;
     if (put_off.made.type() == put_off.promised.type()) {
       keep_result(put_off.promised, std::move(put_off.made));
@@ -168,7 +168,7 @@ void LazyTrace::keep_put_off(Run& run) {
 
 // False, and nothing done, where it is no such promise. Two threads may make it at once; the first one's is
 // kept.
-bool LazyTrace::make_deferred(Promise& promise) {
+bool LazyTrace::make_deferred(LazyResult& promise) {
   std::shared_ptr<const DeferredResult> result;
   {
     const std::lock_guard lock(mutex_);

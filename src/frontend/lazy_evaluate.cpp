@@ -14,7 +14,7 @@ namespace {
 // Evaluations of this thread, one inside another, and as many as may be: a value that needs itself has no
 // end.
 thread_local int evaluations_here = 0;
-constexpr int most_evaluations = 32;
+constexpr int max_evaluations = 32;
 
 // What a program does beside running its steps (kernels of other projects) is not recorded where the program
 // was: a scope that a kernel opens has a trace of its own, so that its end evaluates nothing of what just
@@ -22,11 +22,11 @@ constexpr int most_evaluations = 32;
 class EagerHere {
  public:
   EagerHere() : context_(context()) {
-    if (evaluations_here == most_evaluations) {
+    if (evaluations_here == max_evaluations) {
       throw Error(ErrorKind::invalid_argument,
                   detail::str("[lazy] expected a value that does not need itself, got one whose evaluation "
                               "reads it again, ",
-                              most_evaluations, " times over"));
+                              max_evaluations, " times over"));
     }
     ++evaluations_here;
     lazy_ = std::exchange(context_.lazy, 0);
@@ -287,7 +287,7 @@ void LazyTrace::keep_results(Run& run) {
 }
 
 void LazyTrace::keep_result(const Tensor& promised, Tensor&& made) {
-  auto* const promise = static_cast<Promise*>(promised.pending());
+  auto* const promise = static_cast<LazyResult*>(promised.pending());
   if (promise == nullptr) return;  // another thread was there before
   promise->tensor_ = std::move(made);
   if (auto* const resident = promise->tensor_.resident(); resident != nullptr) {
@@ -297,7 +297,7 @@ void LazyTrace::keep_result(const Tensor& promised, Tensor&& made) {
     promise->made.store(const_cast<std::byte*>(promise->tensor_.bytes()), std::memory_order_release);
   }
   // Operations that wait may read it.
-  if ((promise->version.load(std::memory_order_relaxed) & Promise::watched) == 0) promised.watch();
+  if ((promise->version.load(std::memory_order_relaxed) & LazyResult::watched) == 0) promised.watch();
   if (promise->value_ != no_index) values_[promise->value_].version = promised.version();
 }
 
@@ -310,14 +310,14 @@ void LazyTrace::put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, 
   dropped_ops.clear();
   lock.lock();
   spare_ = std::move(run);
-  constexpr std::size_t most_spare = std::size_t{1} << 14;
-  if (dropped.capacity() <= most_spare) spare_values_ = std::move(dropped);
-  if (dropped_ops.capacity() <= most_spare) spare_ops_ = std::move(dropped_ops);
+  constexpr std::size_t max_spare = std::size_t{1} << 14;
+  if (dropped.capacity() <= max_spare) spare_values_ = std::move(dropped);
+  if (dropped_ops.capacity() <= max_spare) spare_ops_ = std::move(dropped_ops);
 }
 
 namespace {
 
-bool has_elements(const Promise& target) {
+bool has_elements(const LazyResult& target) {
   return target.made.load(std::memory_order_acquire) != nullptr ||
          target.resident.load(std::memory_order_acquire) != nullptr;
 }
@@ -326,7 +326,7 @@ bool has_elements(const Promise& target) {
 
 // Marks the targets, or all that is referred to as well, and the operations that make them. Returns how many
 // operations those are; `last`: the last of them.
-std::size_t LazyTrace::mark_targets(std::span<Promise* const> targets, bool all, std::uint32_t& last) {
+std::size_t LazyTrace::mark_targets(std::span<LazyResult* const> targets, bool all, std::uint32_t& last) {
   ++sweep_;
   std::size_t count = 0;
   const auto want = [&](Value& value) {
@@ -337,21 +337,21 @@ std::size_t LazyTrace::mark_targets(std::span<Promise* const> targets, bool all,
     op.marked = sweep_;
     ++count;
   };
-  for (Promise* const target : targets)
+  for (LazyResult* const target : targets)
     if (!has_elements(*target) && target->deferred_ == nullptr) want(values_[target->value_]);
   for (std::size_t i = 0; all && i < values_.size(); ++i)
     if (waits(values_[i]) && referred(values_[i])) want(values_[i]);
   return count;
 }
 
-void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
+void LazyTrace::run_targets(std::span<LazyResult* const> targets, bool all) {
   std::vector<Value> dropped;
   std::vector<Op> dropped_ops;
   std::unique_ptr<Run> run;
   std::unique_ptr<Pattern> gone;
   std::unique_lock lock(mutex_);
   wait_for_lent(lock);
-  for (Promise* const target : targets) {
+  for (LazyResult* const target : targets) {
     if (has_elements(*target) || target->value_ != no_index || target->deferred_ != nullptr) continue;
     throw Error(
         ErrorKind::invalid_argument,
@@ -414,15 +414,15 @@ void LazyTrace::run_targets(std::span<Promise* const> targets, bool all) {
 }
 
 void LazyTrace::evaluate(std::span<const Tensor> targets) {
-  std::vector<Promise*> mine;
+  std::vector<LazyResult*> mine;
   for (const Tensor& target : targets) {
     auto* const pending = target.pending();
     if (pending == nullptr || pending->maker != this) continue;
-    if (!make_deferred(*static_cast<Promise*>(pending))) mine.push_back(static_cast<Promise*>(pending));
+    if (!make_deferred(*static_cast<LazyResult*>(pending))) mine.push_back(static_cast<LazyResult*>(pending));
   }
   if (mine.empty()) return;
   run_targets(mine, false);
-  for (Promise* const promise : mine) make_deferred(*promise);  // by a run on another thread
+  for (LazyResult* const promise : mine) make_deferred(*promise);  // by a run on another thread
 }
 
 // Where they fail together, each is tried for itself, lest one keep the others from their values.

@@ -10,9 +10,9 @@
 namespace tidu::frontend_detail {
 namespace {
 
-constexpr std::size_t most_patterns = 8;
-constexpr std::size_t most_known = 4;  // of one pattern
-constexpr std::size_t most_ops = std::size_t{1} << 12;
+constexpr std::size_t max_patterns = 8;
+constexpr std::size_t max_known = 4;  // of one pattern
+constexpr std::size_t max_ops = std::size_t{1} << 12;
 
 }  // namespace
 
@@ -103,7 +103,7 @@ const LazyTrace::Pattern::Known* LazyTrace::known_end() {
 }
 
 // Has nobody but this trace and the Array that holds it, where one is meant to be written to, a reference?
-bool LazyTrace::alone_in_pattern(const Tensor& old, const tidu::detail::PromisedStorage* promised) {
+bool LazyTrace::alone_in_pattern(const Tensor& old, const tidu::detail::LazyStorage* promised) {
   // There is no table of leaves, and one may stand in several places.
   const std::uint32_t references =
       promised != nullptr ? promised->references.load(std::memory_order_acquire) : 0;
@@ -195,7 +195,7 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
 // to go, to be destroyed without the lock.
 std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared_ptr<const Program> program) {
   Pattern* const before = std::exchange(last_, nullptr);
-  if (ops_.size() > most_ops) return nullptr;
+  if (ops_.size() > max_ops) return nullptr;
   // What an operation left that was not followed to its end is behind all of these.
   const std::size_t num_values = ops_.back().first_value + ops_.back().num_values;
   Pattern::Known known;
@@ -236,19 +236,19 @@ std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared
     }
     fresh->executor = runner_.executor->id();
     fresh->runner = runner_;
-    if (patterns_.size() < most_patterns) {
+    if (patterns_.size() < max_patterns) {
       patterns_.push_back(std::move(fresh));
       pattern = patterns_.back().get();
     } else {
-      pattern = patterns_[replaced_++ % most_patterns].get();
+      pattern = patterns_[replaced_++ % max_patterns].get();
       std::swap(*pattern, *fresh);  // who points to it expects another one, which is no harm
       gone = std::move(fresh);
     }
   }
-  if (pattern->known.size() < most_known) {
+  if (pattern->known.size() < max_known) {
     pattern->known.push_back(std::move(known));
   } else {
-    std::swap(pattern->known[pattern->replaced++ % most_known], known);
+    std::swap(pattern->known[pattern->replaced++ % max_known], known);
     gone = gone != nullptr ? std::move(gone) : std::make_unique<Pattern>();
     gone->known.push_back(std::move(known));
   }

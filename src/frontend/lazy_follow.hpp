@@ -40,7 +40,7 @@ inline bool is_leaf_again(const Tensor& tensor, const Tensor& leaf, std::uint64_
   }
   try {
     const auto id = static_cast<std::uint32_t>(values_.size());
-    return values_.emplace_back(make_promise(follows_->types[id], id), static_cast<std::uint32_t>(at_))
+    return values_.emplace_back(make_lazy_result(follows_->types[id], id), static_cast<std::uint32_t>(at_))
         .tensor;
   } catch (...) {
     values_.truncate(first_value);

@@ -58,10 +58,10 @@ void LazyTrace::lend(std::span<const ReusableInputs> reused, std::size_t num_out
     auto output = set.outputs.begin();
     for (const std::uint32_t input : set.inputs) {
       if (output == set.outputs.end()) break;
-      tidu::detail::PromisedStorage* const kept = run.inputs[input].kept();
+      tidu::detail::LazyStorage* const kept = run.inputs[input].kept();
       if (kept == nullptr || kept->maker != this || kept->references.load(std::memory_order_acquire) != 2)
         continue;
-      auto* const promise = static_cast<Promise*>(kept);
+      auto* const promise = static_cast<LazyResult*>(kept);
       if (!promise->tensor_.exclusive()) continue;
       run.made[*output] = std::move(promise->tensor_);
       run.pointers[input] = &run.made[*output];

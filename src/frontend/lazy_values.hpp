@@ -19,10 +19,10 @@ class LazyTrace;
 struct DeferredResult;
 
 /// The storage of a tensor that is to be computed.
-class Promise final : public tidu::detail::PromisedStorage {
+class LazyResult final : public tidu::detail::LazyStorage {
  public:
   /// Watched from the first: operations that wait may read it.
-  Promise(const std::shared_ptr<LazyTrace>& trace, std::uint32_t number) : trace_(trace), value_(number) {
+  LazyResult(const std::shared_ptr<LazyTrace>& trace, std::uint32_t number) : trace_(trace), value_(number) {
     version.store(watched, std::memory_order_relaxed);
   }
   void fulfil() override;
@@ -40,11 +40,11 @@ class Promise final : public tidu::detail::PromisedStorage {
 
 /// What a trace knows of a value.
 struct LazyValue {
-  Tensor tensor;                // a leaf, or a promise
-  std::uint64_t version = 0;    // of a leaf, as it was when it was recorded
-  Promise* promise = nullptr;   // the tensor's, of a result
-  std::uint32_t op = no_index;  // of a result; no_index: a leaf
-  std::uint32_t number = 0;     // in sweep `numbered`
+  Tensor tensor;                  // a leaf, or a promise
+  std::uint64_t version = 0;      // of a leaf, as it was when it was recorded
+  LazyResult* promise = nullptr;  // the tensor's, of a result
+  std::uint32_t op = no_index;    // of a result; no_index: a leaf
+  std::uint32_t number = 0;       // in sweep `numbered`
   std::uint32_t numbered = 0;
   std::uint32_t wanted = 0;  // by the sweep that was asked for it
 };
@@ -68,7 +68,7 @@ class LazyValues {
   }
   LazyValue& emplace_back(const Tensor& leaf) { return put(leaf, leaf.version(), nullptr, no_index); }
   LazyValue& emplace_back(Tensor&& promise, std::uint32_t op) {
-    return put(std::move(promise), 0, static_cast<Promise*>(promise.pending()), op);
+    return put(std::move(promise), 0, static_cast<LazyResult*>(promise.pending()), op);
   }
   /// The promise that is the next value, if one stands there.
   LazyValue* kept() {
@@ -108,7 +108,7 @@ class LazyValues {
 
  private:
   template <class T>
-  LazyValue& put(T&& tensor, std::uint64_t version, Promise* promise, std::uint32_t op) {
+  LazyValue& put(T&& tensor, std::uint64_t version, LazyResult* promise, std::uint32_t op) {
     if (size_ == all_.size()) all_.emplace_back();
     LazyValue& value = all_[size_++];
     value.tensor = std::forward<T>(tensor);

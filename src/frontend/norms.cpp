@@ -38,7 +38,7 @@ struct Lengths {
 // into it.
 struct SafeRange {
   double least, greatest, up, down;
-  double least_factor, greatest_factor;  // of 1 / r, so that neither it nor c times it leaves the range
+  double min_factor, greatest_factor;  // of 1 / r, so that neither it nor c times it leaves the range
 };
 SafeRange safe_range_of(DType dtype) {
   if (dtype == f32) return {0x1p-100, 0x1p100, 0x1p100, 0x1p-75, 0x1p-45, 0x1p20};
@@ -125,8 +125,8 @@ Value scaled_sum_where_needed(std::span<const Value> parts, Value plain, const L
 Values factors_of(Value x) {
   const SafeRange range = safe_range_of(x.dtype());
   const auto number = [&](double value) { return ops::full_like(x, value); };
-  const Value least = number(range.least_factor), greatest = number(range.greatest_factor), one = number(1.0);
-  const Value more = x * number(1.0 / range.greatest_factor), less = x * number(1.0 / range.least_factor);
+  const Value least = number(range.min_factor), greatest = number(range.greatest_factor), one = number(1.0);
+  const Value more = x * number(1.0 / range.greatest_factor), less = x * number(1.0 / range.min_factor);
   const Value above = ops::gt(x, greatest), below = ops::lt(x, least);
   const Value near = ops::clamp(least, x, greatest);
   return {near, ops::select_n(below, ops::select_n(above, one, more), less)};

@@ -81,7 +81,7 @@ eager::Operands<Tensor> run_graph(Context& c, const eager::RecordedGraph& graph,
     const Executable& executable = compiled(*c.cpu, graph);
     if (!executable.reusable_inputs().empty()) return run_reusing(executable, given);
   }
-  const HostExecutor& executor = c.host.executor_at(device);
+  const DispatchExecutor& executor = c.host.executor_at(device);
   return executor
       .execute_forward(
           {graph.graph(), graph.slot(), device != 0 ? executor.current_placement() : eager::Placement()},

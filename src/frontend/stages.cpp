@@ -25,10 +25,10 @@ class SpreadIdentity : public eager::ExecutorIdentity {
 }  // namespace
 
 // Where each value is, and how many moves lead to it.
-struct Stages::Places {
+struct Stages::DeviceOfValue {
   std::vector<std::uint32_t> device, level;
 
-  Places(const Graph& graph, std::span<const std::uint32_t> inputs, bool lenient)
+  DeviceOfValue(const Graph& graph, std::span<const std::uint32_t> inputs, bool lenient)
       : device(graph.num_values(), anywhere), level(graph.num_values(), 0) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       device[graph.inputs()[i]] = inputs[i];
@@ -79,14 +79,14 @@ Stages::Stages(const Graph& graph, std::span<const std::uint32_t> devices, bool 
     : num_values_(graph.num_values()),
       input_values_(graph.inputs().begin(), graph.inputs().end()),
       output_values_(graph.outputs().begin(), graph.outputs().end()) {
-  const Places places(graph, devices, lenient);
+  const DeviceOfValue places(graph, devices, lenient);
   for (const ValueId output : output_values_) output_devices_.push_back(places.device[output]);
   cut(graph, places);
   connect(graph);
 }
 
 // Moves of a level come before the stages of that level, which are one for each device.
-void Stages::cut(const Graph& graph, const Places& places) {
+void Stages::cut(const Graph& graph, const DeviceOfValue& places) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> stages;  // by level and device
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
     const Operation operation = graph.operation(i);
@@ -171,7 +171,7 @@ void Stages::connect(const Graph& graph) {
   }
 }
 
-void Stages::run(const HostExecutor& on_host, bool linear, std::span<const Tensor* const> inputs,
+void Stages::run(const DispatchExecutor& on_host, bool linear, std::span<const Tensor* const> inputs,
                  std::span<Tensor> out) const {
   std::vector<Tensor> values(num_values_);
   for (std::size_t i = 0; i < inputs.size(); ++i) values[input_values_[i]] = *inputs[i];
@@ -179,9 +179,9 @@ void Stages::run(const HostExecutor& on_host, bool linear, std::span<const Tenso
     if (item.moves) {
       values[item.outputs[0]] = moved(values[item.inputs[0]], item.device, on_host);
     } else if (!item.outputs.empty()) {
-      const HostExecutor& executor = item.device == 0 || on_host.current_placement().device == item.device
-                                         ? on_host
-                                         : executor_on(item.device);
+      const DispatchExecutor& executor = item.device == 0 || on_host.current_placement().device == item.device
+                                             ? on_host
+                                             : executor_on(item.device);
       std::vector<const Tensor*> operands;
       for (const ValueId input : item.inputs) operands.push_back(&values[input]);
       const eager::GraphCall call{item.graph, *item.slot, executor.current_placement()};

@@ -70,12 +70,12 @@ struct GraphBuilder::Index {
     return inferred[hash & 63U];
   }
 
-  struct Place {
+  struct CachedLocation {
     const char* file = nullptr;
     std::uint32_t line = 0;
     std::uint32_t where = no_index;
   };
-  std::array<Place, 64> places{};
+  std::array<CachedLocation, 64> places{};
 };
 
 GraphBuilder::GraphBuilder(std::string name, PrimitiveSet set)
@@ -419,7 +419,8 @@ std::uint32_t GraphBuilder::make_role(std::span<const bool> linear) {
 }
 
 std::uint32_t GraphBuilder::intern_where(Where where) {
-  Index::Place& recent = index_->places[(reinterpret_cast<std::uintptr_t>(where.file) ^ where.line) & 63U];
+  Index::CachedLocation& recent =
+      index_->places[(reinterpret_cast<std::uintptr_t>(where.file) ^ where.line) & 63U];
   if (recent.file == where.file && recent.line == where.line) return recent.where;
   recent = {where.file, where.line, intern_where(detail::short_place(where))};
   return recent.where;

@@ -75,8 +75,8 @@ class Search {
     for (Index at = JsonTape::first(node); at != tape_.end(node); at = tape_.next(at)) visit(at);
   }
 
-  template <class Place>
-  void add(std::string_view what, std::string_view name, Place&& place) {
+  template <class Location>
+  void add(std::string_view what, std::string_view name, Location&& place) {
     const auto [at, added] = lines_.emplace(std::pair(what, name), found_.size());
     if (!added) {
       if (at->second < max_lines) ++found_[at->second].count;
@@ -89,8 +89,8 @@ class Search {
     unknown.nearest = what == "dtype" ? nearest_dtype(name) : nearest_primitives(name, set_);
     unknown.where = place();
   }
-  template <class Place>
-  void dtype(Index node, Place&& place) {
+  template <class Location>
+  void dtype(Index node, Location&& place) {
     if (node == absent || tape_.kind(node) != Kind::string) return;
     if (!parse_dtype(tape_.string(node))) add("dtype", tape_.string(node), place);
   }

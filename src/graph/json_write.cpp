@@ -26,9 +26,9 @@ class DeferredGraphs {
   std::string name(const DeferredGraph& graph) {
     const auto [at, added] = names_.try_emplace(graph.key());
     if (!added) return at->second;
-    if (names_.size() > most_named_in_dump) {
+    if (names_.size() > max_named_in_dump) {
       throw Error(ErrorKind::dump,
-                  detail::str("to_json: expected rules that refer to at most ", most_named_in_dump,
+                  detail::str("to_json: expected rules that refer to at most ", max_named_in_dump,
                               " graphs, got more: ", detail::in_quotes(graph.name()),
                               " is the rule of a function that each rule makes anew"));
     }
@@ -42,7 +42,7 @@ class DeferredGraphs {
   const std::pair<std::string, Graph>& operator[](std::size_t i) const { return graphs_[i]; }
 
  private:
-  static constexpr std::size_t most_named_in_dump = 256;
+  static constexpr std::size_t max_named_in_dump = 256;
   std::map<Key128, std::string> names_;
   std::set<std::string> taken_;
   std::vector<std::pair<std::string, Graph>> graphs_;

@@ -17,10 +17,10 @@ Type with_axis(Type type, std::int64_t size) {
   return type.with_shape(shape);
 }
 
-class Batcher final : public Emitter, public detail::InnerHost {
+class Batcher final : public Emitter, public detail::InnerServices {
  public:
   Batcher(const Graph& graph, std::int64_t size, const BatchOptions& options, detail::InnerGraphs* inner)
-      : InnerHost(options.context, inner),
+      : InnerServices(options.context, inner),
         graph_(graph),
         size_(size),
         options_(options),

@@ -50,10 +50,10 @@ std::vector<std::size_t> resolve_wrt(const Graph& graph, const LinearizeOptions&
   return wrt;
 }
 
-class Linearizer final : public Emitter, public detail::InnerHost {
+class Linearizer final : public Emitter, public detail::InnerServices {
  public:
   Linearizer(const Graph& graph, const LinearizeOptions& options, detail::InnerGraphs* inner)
-      : InnerHost(options.context, inner),
+      : InnerServices(options.context, inner),
         graph_(graph),
         context_(options.context),
         wrt_(resolve_wrt(graph, options)),
@@ -124,7 +124,7 @@ class Linearizer final : public Emitter, public detail::InnerHost {
     return Value(this, linear_.add(op.record(), ids_, extra) | linear_bit);
   }
 
-  // --- RuleHost
+  // --- RuleServices
   void replace_results(std::span<const Value> results) override {
     const Operation operation = graph_.operation(current_);
     if (results.size() != operation.num_outputs()) {

@@ -53,7 +53,7 @@ void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation, c
                                        to_string(rule), ", ", place_of(graph, operation, primal)));
 }
 
-void InnerHost::replace_results(std::span<const Value>) {
+void InnerServices::replace_results(std::span<const Value>) {
   throw Error(ErrorKind::invalid_argument, "replace_results: expected to be called from a jvp rule");
 }
 

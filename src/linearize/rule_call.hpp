@@ -89,10 +89,10 @@ class InnerGraphs final {
   std::map<Key, InnerBatching> batched_;
 };
 
-/// RuleHost over an InnerGraphs, one of its own or `shared`; replacing results is for linearize alone.
-class InnerHost : public RuleHost {
+/// RuleServices over an InnerGraphs, one of its own or `shared`; replacing results is for linearize alone.
+class InnerServices : public RuleServices {
  public:
-  InnerHost(ADContext* context, InnerGraphs* shared, bool wide_accumulation = true)
+  InnerServices(ADContext* context, InnerGraphs* shared, bool wide_accumulation = true)
       : own_(context, wide_accumulation), inner_(shared ? *shared : own_) {}
   InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active) override {
     return inner_.linearize(graph, active);
@@ -108,8 +108,8 @@ class InnerHost : public RuleHost {
                               std::int64_t size) override {
     return inner_.batch(graph, batched_inputs, size, false);
   }
-  std::shared_ptr<RuleHost> later() const override {
-    return std::make_shared<InnerHost>(nullptr, nullptr, wide_accumulation());
+  std::shared_ptr<RuleServices> later() const override {
+    return std::make_shared<InnerServices>(nullptr, nullptr, wide_accumulation());
   }
   bool wide_accumulation() const override { return inner_.wide_accumulation(); }
   void replace_results(std::span<const Value> results) override;

@@ -9,7 +9,7 @@
 #include "graph/input_index.hpp"
 #include "linearize/derive.hpp"
 #include "linearize/rule_call.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 
 namespace tidu {
 namespace detail {
@@ -110,7 +110,7 @@ Derivative Derivation::finish(const Graph& f) {
   result.outputs = inexact_outputs(f);
   result.first = f.outputs().size();
   result.present = std::move(present);
-  result.graph = without_unread(prune(builder->build(outputs)));
+  result.graph = eliminate_dead_code(prune(builder->build(outputs)));
   return result;
 }
 
@@ -221,7 +221,7 @@ void require_floating_scalar(const Graph& f, std::string_view what, bool has_aux
 Graph only_derivatives(const Derivative& d) {
   std::vector<std::size_t> positions;
   for (std::size_t i = d.first; i < d.graph.outputs().size(); ++i) positions.push_back(i);
-  return without_unread(with_outputs(d.graph, positions));
+  return eliminate_dead_code(with_outputs(d.graph, positions));
 }
 
 }  // namespace
@@ -263,7 +263,7 @@ Derivative hvp_parts(const Graph& f, const Names& wrt, const DerivativeOptions& 
   for (std::size_t i = 0; i < 1 + count; ++i) kept.push_back(i);
   for (std::size_t i = 0; i < count; ++i) kept.push_back(2 + count + i);
   Derivative result;
-  result.graph = without_unread(with_outputs(both.graph, kept));
+  result.graph = eliminate_dead_code(with_outputs(both.graph, kept));
   result.wrt = first.wrt;
   result.outputs = first.outputs;
   result.first = 1;
@@ -374,7 +374,7 @@ Pullback pullback(const Graph& f, const Names& wrt, const DerivativeOptions& opt
   const auto forward = GraphBuilder::extending(lin.augmented);
   std::vector<ValueId> outputs(lin.augmented.outputs().begin(), lin.augmented.outputs().end());
   for (const Residual& residual : result.manifest) outputs.push_back(residual.value);
-  result.forward = without_unread(prune(forward->build_ids(std::move(outputs))));
+  result.forward = eliminate_dead_code(prune(forward->build_ids(std::move(outputs))));
 
   GraphBuilder closed(detail::str(f.name(), ".pullback"), f.primitives());
   std::vector<Value> residuals;
@@ -392,7 +392,7 @@ Pullback pullback(const Graph& f, const Names& wrt, const DerivativeOptions& opt
       "closing a pullback", [&] { return inline_graph(closed, backward, cotangents, residuals); });
   std::vector<Value> gradients;
   for (const ValueId id : backward.outputs()) gradients.push_back(values[id]);
-  result.backward = without_unread(closed.build(gradients));
+  result.backward = eliminate_dead_code(closed.build(gradients));
   return result;
 }
 

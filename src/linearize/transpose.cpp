@@ -295,7 +295,7 @@ class Transposer {
   const Graph& graph_;
   const Options& options_;
   Target& target_;
-  detail::InnerHost host_;
+  detail::InnerServices host_;
   FlatArray<char> depends_;      // by value: on a linear input
   FlatArray<Value> outer_;       // by value that does not: its stand-in in the target
   FlatArray<Value> cotangents_;  // by value

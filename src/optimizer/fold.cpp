@@ -10,7 +10,7 @@ namespace tidu::passes {
 namespace {
 
 // What is folded takes at most that many times the bytes that one value may have.
-constexpr std::size_t most_values = 256;
+constexpr std::size_t max_values = 256;
 
 bool carries_tensor(const OperationRecord& record) {
   for (const auto& [name, value] : record.op->attributes) {
@@ -49,7 +49,7 @@ std::vector<char> find_known(const Graph& graph, std::size_t constant_bytes) {
 }
 
 // Those of kind 2 that something unknown reads, or the graph gives out, and what is computed with them.
-std::vector<ValueId> find_wanted(const Graph& graph, const std::vector<char>& known, std::size_t most_bytes) {
+std::vector<ValueId> find_wanted(const Graph& graph, const std::vector<char>& known, std::size_t max_bytes) {
   const GraphData& g = graph.data();
   std::vector<bool> wanted(graph.num_values(), false);
   std::vector<ValueId> list;
@@ -60,7 +60,7 @@ std::vector<ValueId> find_wanted(const Graph& graph, const std::vector<char>& kn
     std::size_t more = 0;
     for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot)
       more += graph.type(record.first_output + slot).bytes();
-    if (more > most_bytes - bytes) return;
+    if (more > max_bytes - bytes) return;
     bytes += more;
     for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
       wanted[record.first_output + slot] = true;
@@ -104,7 +104,7 @@ Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, cons
   if (evaluate == nullptr || make_constant == nullptr) return graph;
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   const std::size_t bytes =
-      options.constant_bytes > most / most_values ? most : most_values * options.constant_bytes;
+      options.constant_bytes > most / max_values ? most : max_values * options.constant_bytes;
   const std::vector<ValueId> wanted = find_wanted(graph, find_known(graph, options.constant_bytes), bytes);
   if (wanted.empty()) return graph;
   std::vector<Literal> tensors;

@@ -19,24 +19,24 @@
 #include "graph/copying.hpp"
 #include "graph/operation_hash.hpp"
 #include "tidu/graph/builder.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 #include "tidu/optimizer/passes.hpp"
 
 namespace tidu::passes {
 namespace {
 
 // An operation's result, by the outputs that give it, one of each graph. Results are the outputs in order.
-std::optional<std::vector<const Strand*>> strand_of_results(const std::vector<Strand>& strands,
-                                                            std::size_t num_results, std::size_t num_graphs) {
-  std::vector<const Strand*> of_result(num_results, nullptr);
-  for (const Strand& strand : strands) {
-    if (strand.results.empty() && strand.outputs.empty()) continue;
-    if (strand.results.size() != 1 || strand.outputs.size() != num_graphs) return std::nullopt;
-    const std::size_t result = strand.results[0];
+std::optional<std::vector<const RegionBinding*>> binding_of_results(
+    const std::vector<RegionBinding>& region_bindings, std::size_t num_results, std::size_t num_graphs) {
+  std::vector<const RegionBinding*> of_result(num_results, nullptr);
+  for (const RegionBinding& binding : region_bindings) {
+    if (binding.results.empty() && binding.outputs.empty()) continue;
+    if (binding.results.size() != 1 || binding.outputs.size() != num_graphs) return std::nullopt;
+    const std::size_t result = binding.results[0];
     for (std::size_t g = 0; g < num_graphs; ++g) {
-      if (strand.outputs[g].graph != g || strand.outputs[g].index != result) return std::nullopt;
+      if (binding.outputs[g].graph != g || binding.outputs[g].index != result) return std::nullopt;
     }
-    of_result[result] = &strand;
+    of_result[result] = &binding;
   }
   if (std::ranges::count(of_result, nullptr) != 0) return std::nullopt;
   return of_result;
@@ -83,10 +83,10 @@ std::optional<Merged> merge(const Op& first, const Op& second, std::size_t num_f
                             std::size_t num_second) {
   if (!differ_in_graphs_alone(first, second)) return std::nullopt;
   const std::vector<Graph> graphs = graphs_of(first), others = graphs_of(second);
-  const std::vector<Strand> strands = first.primitive().strands(first),
-                            other_strands = second.primitive().strands(second);
-  const auto results = strand_of_results(strands, num_first, graphs.size()),
-             other_results = strand_of_results(other_strands, num_second, graphs.size());
+  const std::vector<RegionBinding> region_bindings = first.primitive().region_bindings(first),
+                                   other_bindings = second.primitive().region_bindings(second);
+  const auto results = binding_of_results(region_bindings, num_first, graphs.size()),
+             other_results = binding_of_results(other_bindings, num_second, graphs.size());
   if (!results || !other_results) return std::nullopt;
 
   std::vector<std::vector<Value>> outputs(graphs.size()), other_outputs(graphs.size());  // by graph
@@ -228,7 +228,7 @@ class LoopMerger {
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       const OperationRecord& record = g_.operations[i];
       equals_.look_at(i);
-      if (record.op->primitive->strands != nullptr && !record.op->impure) add(i);
+      if (record.op->primitive->region_bindings != nullptr && !record.op->impure) add(i);
     }
     return any_ ? merged() : graph_;
   }

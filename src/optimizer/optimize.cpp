@@ -2,7 +2,7 @@
 #include "tidu/optimizer/optimize.hpp"
 
 #include "tidu/graph/builder.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 #include "tidu/optimizer/passes.hpp"
 
 namespace tidu {
@@ -17,11 +17,11 @@ Graph optimize(const Graph& graph, const OptimizeOptions& options, const Constan
                     detail::in_quotes(graph.name()), ", the first a ", graph.type(first), " with key ",
                     to_hex(graph.key(first)), "; merge it with the graph that defines them first"));
   }
-  const Graph inlined = without_unread(passes::write_out_graphs(graph, options.max_operations));
+  const Graph inlined = eliminate_dead_code(passes::inline_graphs(graph, options.max_operations));
   Graph made = options.simplify ? passes::simplify(inlined, options.fast_math) : prune(inlined);
   if (options.simplify && options.merge_loops) made = passes::merge_loops(made);
   if (for_target) made = for_target(made);
-  return without_unread(passes::fold_constants(made, evaluate, options));
+  return eliminate_dead_code(passes::fold_constants(made, evaluate, options));
 }
 
 Result<Graph> try_optimize(const Graph& graph, const OptimizeOptions& options,

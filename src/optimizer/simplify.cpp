@@ -20,9 +20,9 @@
 namespace tidu::passes {
 namespace {
 
-constexpr int deepest = 8;      // rules at work at once
-constexpr int most_rules = 64;  // that one operation may call for
-constexpr std::size_t most_readers = 64;
+constexpr int deepest = 8;     // rules at work at once
+constexpr int max_rules = 64;  // that one operation may call for
+constexpr std::size_t max_readers = 64;
 
 const Literal* only_literal(const OpRecord& op) {
   const Literal* found = nullptr;
@@ -44,7 +44,7 @@ std::optional<Literal> repeated_element(const Literal& tensor) {
   return Literal(Type(tensor.type().dtype(), {}), std::span(tensor.bytes(), size));
 }
 
-class Simplifier final : public Emitter, private SimplifyHost {
+class Simplifier final : public Emitter, private SimplifyServices {
  public:
   Simplifier(const Graph& graph, const RewriteOptions& options)
       : graph_(graph), g_(graph.data()), builder_(graph.name(), graph.primitives()), options_(options) {}
@@ -93,7 +93,7 @@ class Simplifier final : public Emitter, private SimplifyHost {
   }
 
  private:
-  // SimplifyHost
+  // SimplifyServices
   Emitter& emitter() override { return *this; }
   std::optional<Operation> maker(ValueId value) const override {
     const std::uint32_t producer = builder_.data().producers[value];
@@ -111,7 +111,7 @@ class Simplifier final : public Emitter, private SimplifyHost {
     for (ValueId old = value < last_bound_.size() ? last_bound_[value] : no_index; old != no_index;
          old = bound_before_[old]) {
       if (is_output_[old]) return std::nullopt;
-      if (result.size() + first_reader_[old + 1] - first_reader_[old] > most_readers) return std::nullopt;
+      if (result.size() + first_reader_[old + 1] - first_reader_[old] > max_readers) return std::nullopt;
       for (std::uint32_t i = first_reader_[old]; i < first_reader_[old + 1]; ++i)
         result.push_back(reader(readers_[i]));
     }
@@ -180,7 +180,7 @@ class Simplifier final : public Emitter, private SimplifyHost {
     }
     if (operation.origin() != no_index && operation.origin() < i) extra.origin = moved_[operation.origin()];
     where_ = extra.where;
-    fuel_ = most_rules;
+    fuel_ = max_rules;
     if (record.op->primitive->simplify == nullptr) {
       const ValueId first =
           add(record.op, operands_, g_.types.data() + record.first_output, record.num_outputs, extra);

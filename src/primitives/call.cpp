@@ -42,7 +42,7 @@ constinit const Primitive call{.name = "call",
                                .jvp = jvp_call,
                                .transpose = transpose_call,
                                .batch = batch_call,
-                               .strands = strands_of_inner_graph};
+                               .region_bindings = bindings_of_inner_graph};
 
 std::vector<const Primitive*> structural_primitives() {
   return {&reshape,

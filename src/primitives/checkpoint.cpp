@@ -323,9 +323,9 @@ Values batch_checkpoint(BatchContext& c) {
 }
 
 // Ids that the policy lists are those of the graph as it is.
-std::vector<Strand> strands_of_checkpoint(const Op& op) {
+std::vector<RegionBinding> bindings_of_checkpoint(const Op& op) {
   if (op.attribute("policy").get_if<Ints>() != nullptr) return {};
-  return strands_of_inner_graph(op);
+  return bindings_of_inner_graph(op);
 }
 
 }  // namespace
@@ -341,7 +341,7 @@ constinit const Primitive checkpoint{.name = "checkpoint",
                                      .jvp = jvp_checkpoint,
                                      .transpose = transpose_checkpoint,
                                      .batch = batch_checkpoint,
-                                     .strands = strands_of_checkpoint};
+                                     .region_bindings = bindings_of_checkpoint};
 
 std::vector<const Primitive*> custom_primitives() {
   return {&custom_jvp_call,     &custom_jvp_transpose, &custom_vjp_call, &linear_call,

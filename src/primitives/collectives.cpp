@@ -11,7 +11,7 @@
 namespace tidu::prim {
 namespace {
 
-constexpr std::int64_t most_ranks = std::int64_t{1} << 31;
+constexpr std::int64_t max_ranks = std::int64_t{1} << 31;
 constexpr AttributeSpec sum_attributes[] = {{"axis_name", AttributeKind::string},
                                             {"axis_size", AttributeKind::integer}};
 constexpr AttributeSpec gather_attributes[] = {{"axis_name", AttributeKind::string},
@@ -30,7 +30,7 @@ constexpr AttributeSpec permute_attributes[] = {{"axis_name", AttributeKind::str
 std::int64_t require_ranks(const InferContext& c) {
   const std::int64_t size = c.op().integer("axis_size");
   c.require(!c.op().string("axis_name").empty(), "expected an axis_name, got an empty one");
-  c.require(size >= 1 && size < most_ranks, "expected axis_size of 1 to ", most_ranks - 1, ", got ", size);
+  c.require(size >= 1 && size < max_ranks, "expected axis_size of 1 to ", max_ranks - 1, ", got ", size);
   return size;
 }
 

@@ -147,31 +147,31 @@ Values simplify_cond(SimplifyContext& c) {
                           [&](const Graph& each) { return structurally_equal(each, branches[0]); })) {
     return Values();
   }
-  if (detail::operations_in_all(branches[taken]) > most_written_out) return Values();
+  if (detail::operations_in_all(branches[taken]) > max_unrolled) return Values();
   return write_out(c.emitter(), branches[taken], c.operands().subspan(1));
 }
 
-std::vector<Strand> strands_of_cond(const Op& op) {
+std::vector<RegionBinding> bindings_of_cond(const Op& op) {
   const std::vector<Graph> branches = op.graphs("branches");
-  std::vector<Strand> strands(1);
-  strands[0].operands = {0};
-  strands[0].always = true;
+  std::vector<RegionBinding> region_bindings(1);
+  region_bindings[0].operands = {0};
+  region_bindings[0].always = true;
   const auto in_branches = [&](std::size_t i) {
-    std::vector<Strand::Port> ports;
+    std::vector<RegionBinding::Port> ports;
     for (std::size_t b = 0; b < branches.size(); ++b) ports.push_back({b, i});
     return ports;
   };
   for (std::size_t i = 0; i < branches[0].inputs().size(); ++i) {
-    Strand& strand = strands.emplace_back();
-    strand.operands = {i + 1};
-    strand.inputs = in_branches(i);
+    RegionBinding& binding = region_bindings.emplace_back();
+    binding.operands = {i + 1};
+    binding.inputs = in_branches(i);
   }
   for (std::size_t k = 0; k < branches[0].outputs().size(); ++k) {
-    Strand& strand = strands.emplace_back();
-    strand.results = {k};
-    strand.outputs = in_branches(k);
+    RegionBinding& binding = region_bindings.emplace_back();
+    binding.results = {k};
+    binding.outputs = in_branches(k);
   }
-  return strands;
+  return region_bindings;
 }
 
 }  // namespace
@@ -233,7 +233,7 @@ constinit const Primitive cond{.name = "cond",
                                .transpose = transpose_cond,
                                .batch = batch_cond,
                                .simplify = simplify_cond,
-                               .strands = strands_of_cond};
+                               .region_bindings = bindings_of_cond};
 
 }  // namespace tidu::prim
 

@@ -63,7 +63,7 @@ class CondJvp {
 
  private:
   /// Where a linear branch has a residual from.
-  struct Place {
+  struct ResidualSource {
     enum class Kind : std::uint8_t { constant, operand, result, handed_out };
     Kind kind = Kind::constant;
     std::size_t index = 0;  // of the operand, the result, or among what is handed out
@@ -91,16 +91,17 @@ class CondJvp {
     for (std::size_t b = 0; b < branches_.size(); ++b) {
       const Graph& primal = inner_[b].primal;
       const std::vector<bool> depends = depending_on(primal, std::vector<bool>(primal.inputs().size(), true));
-      std::vector<Place> known(primal.num_values());
-      for (std::size_t k = num_outputs_; k-- > 0;) known[primal.outputs()[k]] = {Place::Kind::result, k};
+      std::vector<ResidualSource> known(primal.num_values());
+      for (std::size_t k = num_outputs_; k-- > 0;)
+        known[primal.outputs()[k]] = {ResidualSource::Kind::result, k};
       for (std::size_t i = primal.inputs().size(); i-- > 0;)
-        known[primal.inputs()[i]] = {Place::Kind::operand, i + 1};
+        known[primal.inputs()[i]] = {ResidualSource::Kind::operand, i + 1};
       for (std::size_t r = 0; r < inner_[b].num_residuals; ++r) {
-        Place& place = known[residual(b, r)];
+        ResidualSource& place = known[residual(b, r)];
         if (!depends[residual(b, r)])
-          place = Place();
-        else if (place.kind == Place::Kind::constant)
-          place = {Place::Kind::handed_out, add_further(b, residual(b, r))};
+          place = ResidualSource();
+        else if (place.kind == ResidualSource::Kind::constant)
+          place = {ResidualSource::Kind::handed_out, add_further(b, residual(b, r))};
         places_[b].push_back(place);
       }
     }
@@ -123,9 +124,10 @@ class CondJvp {
   // Puts a cond whose results the linear one can read in the place of the primal one.
   void hand_out() {
     bool any = false;
-    for (const std::vector<Place>& places : places_) {
-      for (const Place& place : places)
-        any = any || place.kind == Place::Kind::result || place.kind == Place::Kind::handed_out;
+    for (const std::vector<ResidualSource>& places : places_) {
+      for (const ResidualSource& place : places)
+        any = any || place.kind == ResidualSource::Kind::result ||
+              place.kind == ResidualSource::Kind::handed_out;
     }
     if (!any) return;
     std::vector<Graph> graphs;
@@ -156,14 +158,14 @@ class CondJvp {
       const std::vector<Value> constants = constant_residuals(b, maker.builder(b));
       auto next_constant = constants.begin();
       for (std::size_t r = 0; r < places_[b].size(); ++r) {
-        const Place& place = places_[b][r];
-        if (place.kind == Place::Kind::constant) {
+        const ResidualSource& place = places_[b][r];
+        if (place.kind == ResidualSource::Kind::constant) {
           arguments_[b].push_back(*next_constant++);
           continue;
         }
-        const bool is_operand = place.kind == Place::Kind::operand;
+        const bool is_operand = place.kind == ResidualSource::Kind::operand;
         const std::size_t at =
-            place.kind == Place::Kind::handed_out ? num_outputs_ + place.index : place.index;
+            place.kind == ResidualSource::Kind::handed_out ? num_outputs_ + place.index : place.index;
         std::vector<Value>& inputs = (is_operand ? operands : results)[at];
         if (inputs.empty()) {
           inputs = maker.add(detail::str(is_operand ? "operand." : "residual.", at),
@@ -179,7 +181,7 @@ class CondJvp {
     const Graph& primal = inner_[b].primal;
     std::vector<ValueId> wanted;
     for (std::size_t r = 0; r < places_[b].size(); ++r) {
-      if (places_[b][r].kind == Place::Kind::constant) wanted.push_back(residual(b, r));
+      if (places_[b][r].kind == ResidualSource::Kind::constant) wanted.push_back(residual(b, r));
     }
     return outputs_given(builder, primal, std::vector<Value>(primal.inputs().size()), wanted);
   }
@@ -187,8 +189,8 @@ class CondJvp {
   JvpContext& c_;
   std::vector<Graph> branches_;
   std::size_t num_outputs_;
-  std::vector<InnerLinearization> inner_;   // by branch
-  std::vector<std::vector<Place>> places_;  // by branch and residual
+  std::vector<InnerLinearization> inner_;            // by branch
+  std::vector<std::vector<ResidualSource>> places_;  // by branch and residual
   std::unordered_map<const void*, std::vector<std::size_t>> further_of_type_;
   std::vector<std::unordered_map<const void*, std::size_t>> used_;  // by branch: how many of each type
   std::vector<Further> further_;               // results of the primal cond after its own

@@ -44,7 +44,7 @@ void require_jvp(const InferContext& c, const Graph& graph) {
 
 Derivatives tangents_by_jvp(RuleEvaluation& evaluation, const Graph& rule, std::span<const Value> primals,
                             const std::vector<Tracked>& tangents, const Values& results) {
-  const Graph jvp = without_unread(rule);
+  const Graph jvp = eliminate_dead_code(rule);
   std::vector<Tracked> inputs;
   std::vector<bool> active(primals.size(), false);
   for (const Value& primal : primals) inputs.push_back({primal, primal.type()});

@@ -94,7 +94,7 @@ Derivatives jvp_linear_solve(JvpContext& c) {
   return tangents;
 }
 
-Op transposed_solve(RuleHost& host, const Op& op) {
+Op transposed_solve(RuleServices& host, const Op& op) {
   const Graph solve = op.graph("solve");
   const bool symmetric = op.boolean("symmetric");
   const std::optional<Graph> transpose = optional_graph(op, "transpose_solve");

@@ -69,7 +69,7 @@ void infer_root(InferContext& c) {
 }
 
 // v -> (dr/dx) v, of consts, x and v.
-Graph tangent_map(RuleHost& host, const Graph& residual, std::size_t consts) {
+Graph tangent_map(RuleServices& host, const Graph& residual, std::size_t consts) {
   std::vector<bool> active(residual.inputs().size(), true);
   std::fill_n(active.begin(), consts, false);
   const InnerLinearization inner = host.linearize(residual, active);

@@ -19,7 +19,7 @@
 #include "primitives/scan.hpp"
 #include "primitives/transpose_by_rows.hpp"
 #include "tidu/graph/deferred_graph.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -122,7 +122,8 @@ class RuleMaker {
       rule_.inputs.push_back(inexact[k]);
     }
     if (affine_ || kept_.empty()) return;
-    const Graph read = without_unread(restricted(backward_, std::vector<bool>(inputs.size(), true), kept_));
+    const Graph read =
+        eliminate_dead_code(restricted(backward_, std::vector<bool>(inputs.size(), true), kept_));
     std::vector<std::size_t> all(kept_.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
     affine_ = affine_sum(read, inputs, all).has_value();
@@ -165,9 +166,9 @@ class RuleMaker {
     std::vector<bool> linear(rule_.backward.inputs().size(), true);
     std::fill_n(linear.begin(), own_residuals_, false);
     try {
-      Graph backward = without_unread(rule_.backward);
-      if (backward.data().has_effects && tidu::detail::operations_in_all(backward) <= most_written_out)
-        backward = with_effects_written_out(backward);
+      Graph backward = eliminate_dead_code(rule_.backward);
+      if (backward.data().has_effects && tidu::detail::operations_in_all(backward) <= max_unrolled)
+        backward = with_effects_inlined(backward);
       return c_.host().transpose(separated(backward, linear), linear, std::vector<bool>(kept_.size(), true));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::invalid_argument) throw;
@@ -267,7 +268,7 @@ Derivatives jvp_custom_vjp(JvpContext& c) {
 // Each example has results, and cotangents, of its own; residuals only where they depend on what is batched.
 // `batched`: by input of graph. Gives forward and backward.
 std::pair<Graph, Graph> batched_rules(const VjpGraphs& of, const std::vector<bool>& batched,
-                                      std::int64_t size, RuleHost& host) {
+                                      std::int64_t size, RuleServices& host) {
   const std::size_t count = of.graph.outputs().size();
   const InnerBatching forward = host.batch_reached(of.forward, batched, size);
   const auto builder = GraphBuilder::extending(forward.graph);

@@ -1,5 +1,5 @@
 // dependence.cpp - depending_on: what depends on some inputs of a graph. Of an operation that holds graphs
-// and has strands it is found result by result, through the graphs inside, at any depth.
+// and has region_bindings it is found result by result, through the graphs inside, at any depth.
 #include <algorithm>
 #include <map>
 
@@ -48,10 +48,10 @@ class Dependence {
   // `results`: all of them where nothing is known.
   void spread(const Operation& operation, const std::vector<bool>& operands, std::vector<bool>& results) {
     const Primitive& primitive = operation.primitive();
-    if (primitive.strands == nullptr) return;
+    if (primitive.region_bindings == nullptr) return;
     const Op op = operation.op();
-    const std::vector<Strand> strands = primitive.strands(op);
-    if (strands.empty()) return;
+    const std::vector<RegionBinding> region_bindings = primitive.region_bindings(op);
+    if (region_bindings.empty()) return;
     std::vector<Graph> graphs;
     std::vector<std::vector<bool>> inputs, reached;
     for (const auto& [name, value] : op.attributes()) {
@@ -60,22 +60,23 @@ class Dependence {
         inputs.emplace_back(graphs.back().inputs().size(), false);
       }
     }
-    std::vector<bool> flagged(strands.size());
-    for (std::size_t s = 0; s < strands.size(); ++s)
-      flagged[s] = std::any_of(strands[s].operands.begin(), strands[s].operands.end(),
+    std::vector<bool> flagged(region_bindings.size());
+    for (std::size_t s = 0; s < region_bindings.size(); ++s)
+      flagged[s] = std::any_of(region_bindings[s].operands.begin(), region_bindings[s].operands.end(),
                                [&](std::size_t i) { return operands[i]; });
     for (bool grew = true; grew;) {
-      for (std::size_t s = 0; s < strands.size(); ++s) {
+      for (std::size_t s = 0; s < region_bindings.size(); ++s) {
         if (!flagged[s]) continue;
-        if (strands[s].always) return;
-        for (const Strand::Port& port : strands[s].inputs) inputs[port.graph][port.index] = true;
+        if (region_bindings[s].always) return;
+        for (const RegionBinding::Port& port : region_bindings[s].inputs)
+          inputs[port.graph][port.index] = true;
       }
       reached.clear();
       for (std::size_t g = 0; g < graphs.size(); ++g) reached.push_back(outputs(graphs[g], inputs[g]));
       grew = false;
-      for (std::size_t s = 0; s < strands.size(); ++s) {
-        const auto& ports = strands[s].outputs;
-        if (flagged[s] || std::none_of(ports.begin(), ports.end(), [&](const Strand::Port& port) {
+      for (std::size_t s = 0; s < region_bindings.size(); ++s) {
+        const auto& ports = region_bindings[s].outputs;
+        if (flagged[s] || std::none_of(ports.begin(), ports.end(), [&](const RegionBinding::Port& port) {
               return reached[port.graph][port.index];
             }))
           continue;
@@ -83,8 +84,8 @@ class Dependence {
       }
     }
     std::fill(results.begin(), results.end(), false);
-    for (std::size_t s = 0; s < strands.size(); ++s) {
-      for (const std::size_t slot : strands[s].results) results[slot] = flagged[s];
+    for (std::size_t s = 0; s < region_bindings.size(); ++s) {
+      for (const std::size_t slot : region_bindings[s].results) results[slot] = flagged[s];
     }
   }
 

@@ -12,7 +12,7 @@ namespace tidu::prim {
 namespace {
 
 constexpr AttributeSpec slice_attributes[] = {{"slice_sizes", AttributeKind::ints}};
-constexpr std::int64_t most_i32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t max_i32 = std::numeric_limits<std::int32_t>::max();
 
 // The operands from `first` on are start indices: scalars of one integer dtype, as many as x has dimensions.
 void require_starts(const InferContext& c, std::size_t first) {
@@ -105,12 +105,12 @@ Value scaled(Value x, std::int64_t factor) {
 Value plus(const std::optional<Value>& sum, Value term) { return sum ? ops::add(*sum, term) : term; }
 
 // The dtype that counts the elements of both shapes.
-DType counting_dtype(const Shape& shape) { return num_elements(shape) > most_i32 ? i64 : i32; }
+DType counting_dtype(const Shape& shape) { return num_elements(shape) > max_i32 ? i64 : i32; }
 
 // Where the window begins: the start index `operand`, one for each example, moved into [0, last].
 Value begin_of(const BatchContext& c, std::size_t operand, std::int64_t last, DType dtype) {
   Value start = c.operand(operand);
-  if (last > most_i32) start = ops::convert_element_type(start, i64);
+  if (last > max_i32) start = ops::convert_element_type(start, i64);
   Emitter& emitter = c.emitter();
   const DType own = start.dtype();
   const Value least = scalar(emitter, own, 0);

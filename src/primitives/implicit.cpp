@@ -72,7 +72,7 @@ std::vector<std::optional<Value>> tangents_by_consts(JvpContext& c, const Graph&
   return result;
 }
 
-Graph transposed_graph(RuleHost& host, const Graph& graph, const std::vector<bool>& linear) {
+Graph transposed_graph(RuleServices& host, const Graph& graph, const std::vector<bool>& linear) {
   const std::vector<bool> depends = depending_on(graph, linear);
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<Value> arguments, results;
@@ -168,7 +168,7 @@ bool has_dense_solution(std::span<const Type> unknowns) {
                      [&](Type type) { return real_dtype(type.dtype()) == first; });
 }
 
-Graph dense_solution(RuleHost& host, const Graph& map, std::size_t count, bool transposed) {
+Graph dense_solution(RuleServices& host, const Graph& map, std::size_t count, bool transposed) {
   GraphBuilder builder(map.name() + ".dense", map.primitives());
   std::vector<Value> arguments, right;
   std::vector<Type> types;

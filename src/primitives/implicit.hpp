@@ -26,13 +26,13 @@ std::vector<std::optional<Value>> tangents_by_consts(JvpContext& c, const Graph&
                                                      std::size_t num_consts, std::span<const Value> x);
 /// A graph that is linear in the inputs with a true flag, transposed: from the other inputs and a cotangent
 /// of each output to one of each linear input, zeros where it is absent.
-Graph transposed_graph(RuleHost& host, const Graph& graph, const std::vector<bool>& linear);
+Graph transposed_graph(RuleServices& host, const Graph& graph, const std::vector<bool>& linear);
 
 /// Can dense_solution solve for unknowns of these types: f32 and c64, or f64 and c128?
 bool has_dense_solution(std::span<const Type> unknowns);
 /// The graph of the parameters and a right-hand side that solves `map`, which is linear in the inputs after
 /// the first `count` and has outputs of their types; `transposed`: the transposed map. By LU factors of the
 /// matrix, complex numbers being two real ones, so that the map need not be linear over complex numbers.
-Graph dense_solution(RuleHost& host, const Graph& map, std::size_t count, bool transposed);
+Graph dense_solution(RuleServices& host, const Graph& map, std::size_t count, bool transposed);
 
 }  // namespace tidu::prim

@@ -118,20 +118,20 @@ Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_gra
   return result;
 }
 
-std::vector<Strand> strands_of_inner_graph(const Op& op) {
+std::vector<RegionBinding> bindings_of_inner_graph(const Op& op) {
   const Graph graph = op.graph("graph");
-  std::vector<Strand> strands;
+  std::vector<RegionBinding> region_bindings;
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    Strand& strand = strands.emplace_back();
-    strand.operands = {i};
-    strand.inputs = {{0, i}};
+    RegionBinding& binding = region_bindings.emplace_back();
+    binding.operands = {i};
+    binding.inputs = {{0, i}};
   }
   for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
-    Strand& strand = strands.emplace_back();
-    strand.results = {k};
-    strand.outputs = {{0, k}};
+    RegionBinding& binding = region_bindings.emplace_back();
+    binding.results = {k};
+    binding.outputs = {{0, k}};
   }
-  return strands;
+  return region_bindings;
 }
 
 std::vector<Value> operands_of(const BatchContext& c) {
@@ -176,7 +176,7 @@ std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span
   GraphBuilder::Options options;
   options.deduplicate = false;
   const Graph cut =
-      without_unread(GraphBuilder::extending(graph, options)->build_ids({wanted.begin(), wanted.end()}));
+      eliminate_dead_code(GraphBuilder::extending(graph, options)->build_ids({wanted.begin(), wanted.end()}));
   // Equal operations deeper inside are cut alike, and one of them may read what only another needs: nothing
   // that is wanted depends on it.
   const std::vector<bool> live = reachable(cut, cut.outputs());
@@ -297,7 +297,7 @@ std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<con
   return written_out(emitter, graph, inputs, [](const Operation&) { return true; });
 }
 
-Graph with_effects_written_out(const Graph& graph) {
+Graph with_effects_inlined(const Graph& graph) {
   GraphBuilder builder(graph.name(), graph.primitives());
   std::vector<Value> inputs;
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -310,7 +310,7 @@ Graph with_effects_written_out(const Graph& graph) {
   return builder.build(written_out(builder, graph, inputs, has_effects));
 }
 
-Graph batched_and_summed(RuleHost& host, const Graph& graph, const std::vector<bool>& batched,
+Graph batched_and_summed(RuleServices& host, const Graph& graph, const std::vector<bool>& batched,
                          const std::vector<bool>& summed, std::int64_t size) {
   Graph mapped = host.batch(graph, batched, size);
   if (std::find(summed.begin(), summed.end(), true) == summed.end()) return mapped;

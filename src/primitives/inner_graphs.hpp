@@ -8,7 +8,7 @@
 #include "graph/known_zeros.hpp"
 #include "primitives/rules.hpp"
 #include "tidu/graph/builder.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 
 namespace tidu::prim {
 
@@ -41,7 +41,7 @@ Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph);
 /// By the operands with a true flag alone, which have tangents.
 Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph, const std::vector<bool>& active);
 Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_graph);
-std::vector<Strand> strands_of_inner_graph(const Op& op);
+std::vector<RegionBinding> bindings_of_inner_graph(const Op& op);
 std::vector<Value> operands_of(const BatchContext& c);
 std::vector<bool> batched_operands(const BatchContext& c);
 
@@ -59,11 +59,12 @@ std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span
 Graph separated(const Graph& graph, const std::vector<bool>& inputs);
 /// Operations of a graph, those inside counted in every place where they stand, up to which it is written out
 /// where it need not be.
-inline constexpr std::size_t most_written_out = std::size_t{1} << 16;
+inline constexpr std::size_t max_unrolled = std::size_t{1} << 16;
 /// The same function, where operations with effects that stand for their one graph are written out, at any
 /// depth: they are not separated, lest what they do be done twice.
-Graph with_effects_written_out(const Graph& graph);
-/// By value: does it depend on one of these inputs? Of operations that have strands each result for itself.
+Graph with_effects_inlined(const Graph& graph);
+/// By value: does it depend on one of these inputs? Of operations that have region_bindings each result for
+/// itself.
 std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs);
 /// The same by result of an operation, of which some operand does.
 std::vector<bool> depending_results(const Operation& operation, const std::vector<bool>& operands);
@@ -93,7 +94,7 @@ const std::shared_ptr<const GraphData>* called_graph(const Operation& operation)
 /// The outputs of the graph on these inputs, all such operations written out.
 std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs);
 /// The batched `graph`, whose outputs with a true flag in `summed` are summed over the leading axis.
-Graph batched_and_summed(RuleHost& host, const Graph& graph, const std::vector<bool>& batched,
+Graph batched_and_summed(RuleServices& host, const Graph& graph, const std::vector<bool>& batched,
                          const std::vector<bool>& summed, std::int64_t size);
 
 }  // namespace tidu::prim

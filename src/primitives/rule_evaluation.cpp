@@ -6,7 +6,7 @@
 
 #include "primitives/affine.hpp"
 #include "primitives/custom_rules.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 #include "tidu/primitives/custom.hpp"
 #include "tidu/primitives/structural.hpp"
 

@@ -169,28 +169,28 @@ Values batch_scan(BatchContext& c) {
   return results;
 }
 
-std::vector<Strand> strands_of_scan(const Op& op) {
+std::vector<RegionBinding> bindings_of_scan(const Op& op) {
   const ScanParts parts(op);
-  std::vector<Strand> strands;
+  std::vector<RegionBinding> region_bindings;
   for (std::size_t i = 0; i < parts.num_inputs; ++i) {
-    Strand& strand = strands.emplace_back();
-    strand.operands = {i};
-    strand.inputs = {{0, i}};
+    RegionBinding& binding = region_bindings.emplace_back();
+    binding.operands = {i};
+    binding.inputs = {{0, i}};
     if (parts.is_const(i)) {
-      strand.count = "num_consts";
+      binding.count = "num_consts";
     } else if (!parts.is_x(i)) {
       const std::size_t k = i - parts.shape.num_consts;
-      strand.results = {k};
-      strand.outputs = {{0, k}};
-      strand.count = "num_carry";
+      binding.results = {k};
+      binding.outputs = {{0, k}};
+      binding.count = "num_carry";
     }
   }
   for (std::size_t k = parts.shape.num_carry; k < parts.num_outputs; ++k) {
-    Strand& strand = strands.emplace_back();
-    strand.results = {k};
-    strand.outputs = {{0, k}};
+    RegionBinding& binding = region_bindings.emplace_back();
+    binding.results = {k};
+    binding.outputs = {{0, k}};
   }
-  return strands;
+  return region_bindings;
 }
 
 // (c, y) = body(consts, c, x), step by step: see scan_derivatives.cpp.
@@ -204,7 +204,7 @@ constinit const Primitive scan{.name = "scan",
                                .jvp = jvp_scan,
                                .transpose = transpose_scan,
                                .batch = batch_scan,
-                               .strands = strands_of_scan};
+                               .region_bindings = bindings_of_scan};
 
 std::vector<const Primitive*> control_flow_primitives() { return {&scan, &cond, &while_loop}; }
 

@@ -16,7 +16,7 @@ namespace tidu::prim {
 namespace {
 
 // Elements from which on it repays.
-constexpr std::int64_t least_elements = 1024;
+constexpr std::int64_t min_elements = 1024;
 
 // Integers that are `first` and one more with each step along an axis.
 struct Count {
@@ -73,7 +73,7 @@ Value counted(Emitter& emitter, const Count& count, Type type) {
 }  // namespace
 
 std::optional<Value> mask_of_counts(const SimplifyContext& c, Value mask, DType chosen) {
-  if (mask.type().size() < least_elements || !is_real(Type(chosen)) || is_integer(chosen)) return {};
+  if (mask.type().size() < min_elements || !is_real(Type(chosen)) || is_integer(chosen)) return {};
   const auto made = c.maker(mask);
   if (!made) return {};
   const Primitive* const primitive = &made->primitive();

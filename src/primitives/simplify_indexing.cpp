@@ -27,12 +27,13 @@ bool has_one_reader(const SimplifyContext& c, Value value) {
 
 // The operand of a product that has the axis of its result, and which axis that is there; or nothing for one
 // of the batch.
-struct Place {
+struct OperandAxis {
   std::size_t operand;
   std::int64_t axis;
   std::int64_t columns;  // of the other operand
 };
-std::optional<Place> place_in_product(const SimplifyContext& c, const Operation& product, std::int64_t axis) {
+std::optional<OperandAxis> place_in_product(const SimplifyContext& c, const Operation& product,
+                                            std::int64_t axis) {
   const Op op = product.op();
   const IntLists& numbers = op.lists("dimension_numbers");
   auto left = static_cast<std::size_t>(axis);
@@ -45,8 +46,8 @@ std::optional<Place> place_in_product(const SimplifyContext& c, const Operation&
   };
   const Ints rows = remaining(c.input(product, 0).rank(), numbers[0], numbers[2]),
              others = remaining(c.input(product, 1).rank(), numbers[1], numbers[3]);
-  if (left < rows.size()) return Place{0, rows[left], columns(1, others)};
-  return Place{1, others[left - rows.size()], columns(0, rows)};
+  if (left < rows.size()) return OperandAxis{0, rows[left], columns(1, others)};
+  return OperandAxis{1, others[left - rows.size()], columns(0, rows)};
 }
 
 // The rows of an axis that indices name, `read` of them everywhere.
@@ -176,7 +177,7 @@ Value repeated_along(const SimplifyContext& c, const Value& x, const Shape& shap
 // (x + broadcast y)[indices] = x[indices] + broadcast y, of long rows: see Note [Picked before they are
 // used].
 Values take_before_sum(const SimplifyContext& c) {
-  constexpr std::int64_t long_row = 16, most_taken = 2;
+  constexpr std::int64_t long_row = 16, max_taken = 2;
   const Value x = c.operand(0), indices = c.operand(1);
   const std::int64_t axis = c.op().integer("axis");
   if (indices.rank() != 1 || (x.dtype() != f32 && x.dtype() != f64) || c.op().string("mode") != "clip")
@@ -184,7 +185,7 @@ Values take_before_sum(const SimplifyContext& c) {
   const Shape& from = x.shape();
   const std::int64_t extent = from[at(axis)];
   const std::int64_t row = num_elements(Shape(from.begin() + axis + 1, from.end()));
-  if (row < long_row || row * extent != x.type().size() || indices.type().size() > most_taken * extent)
+  if (row < long_row || row * extent != x.type().size() || indices.type().size() > max_taken * extent)
     return unchanged();
   const auto made = c.maker(x);
   if (!made || c.splat(x) ||

@@ -145,14 +145,14 @@ Ints axes_in_product(const Operand& operand, std::int64_t free) {
 // Nothing to sum over, and rows of the result are long enough for vectors: a product of broadcasts, which
 // others join. Those of a batch are for groups of rows (docs/optimizer.md), whose rows may be shorter.
 Values outer_product(SimplifyContext& c, const Operand& lhs, const Operand& rhs) {
-  constexpr std::int64_t least_row = 64, least_row_of_batch = 16;
+  constexpr std::int64_t min_row = 64, min_row_of_batch = 16;
   if (!lhs.contracting.empty() || lhs.value.rank() == 0 || !is_real(lhs.value.type())) return unchanged();
   const Shape& shape = c.result_type().shape();
   const auto batch = static_cast<std::int64_t>(lhs.batch.size());
   const auto left = static_cast<std::int64_t>(lhs.value.rank());
   std::int64_t row = 1;
   for (std::size_t axis = lhs.value.rank(); axis < shape.size(); ++axis) row *= shape[axis];
-  if (row < (batch == 0 ? least_row : least_row_of_batch)) return unchanged();
+  if (row < (batch == 0 ? min_row : min_row_of_batch)) return unchanged();
   const Ints of_left = axes_in_product(lhs, batch), of_right = axes_in_product(rhs, left);
   if (!std::is_sorted(of_left.begin(), of_left.end()) || !std::is_sorted(of_right.begin(), of_right.end()))
     return unchanged();

@@ -96,14 +96,14 @@ Values widened_scattered(const SimplifyContext& c, DType to) {
 namespace {
 
 // Every `stride`-th place along the axis of a scatter, from `first` on.
-struct Places {
+struct StridedRange {
   std::int64_t first, count, stride;
 };
 
 // For each of them the one update that it has, by its number among the indices; or nothing, as where an index
 // is out of range, which who checks indices is to see.
 std::optional<std::vector<std::int32_t>> find_updates(const Literal& indices, std::int64_t extent,
-                                                      const Places& places) {
+                                                      const StridedRange& places) {
   constexpr std::int32_t none = -1;
   std::vector<std::int32_t> updates(at(places.count), none);
   for (std::int64_t i = 0; i < indices.type().size(); ++i) {
@@ -122,7 +122,7 @@ std::optional<std::vector<std::int32_t>> find_updates(const Literal& indices, st
 
 // See Note [Taken instead].
 Values taken_instead(const SimplifyContext& c, const Op& scatter, Value x, Value indices, Value updates,
-                     const Places& places) {
+                     const StridedRange& places) {
   const auto known = c.maker(indices, constant);
   if (!known || is_complex(x.dtype()) || is_bool(x.dtype()) || places.count == 0 ||
       indices.type().size() > std::numeric_limits<std::int32_t>::max() || !is_number(c, x, 0.0))
@@ -158,7 +158,7 @@ Values slice_of_scattered(const SimplifyContext& c) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (i != axis && from[i] != to[i]) return unchanged();
   }
-  const Places places{c.op().ints("start_indices")[axis], to[axis], c.op().ints("strides")[axis]};
+  const StridedRange places{c.op().ints("start_indices")[axis], to[axis], c.op().ints("strides")[axis]};
   return taken_instead(c, scatter, c.input(*made, 0), c.input(*made, 1), c.input(*made, 2), places);
 }
 

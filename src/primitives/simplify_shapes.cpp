@@ -301,19 +301,19 @@ Values simplify_pad(SimplifyContext& c) {
 }
 
 Values simplify_concatenate(SimplifyContext& c) {
-  constexpr std::size_t most_operands = 64;
+  constexpr std::size_t max_operands = 64;
   if (c.num_operands() == 1) return c.operand(0);
   if (Values result = filled_like_operands(c); !result.empty()) return result;
   std::vector<Value> operands;
   bool nested = false;
   for (std::size_t i = 0; i < c.num_operands(); ++i) {
     const auto made = c.maker(c.operand(i), concatenate);
-    const bool joins = made && made->op() == c.op() && !c.shared(i) && made->num_inputs() < most_operands;
+    const bool joins = made && made->op() == c.op() && !c.shared(i) && made->num_inputs() < max_operands;
     for (std::size_t k = 0; joins && k < made->num_inputs(); ++k) operands.push_back(c.input(*made, k));
     if (!joins) operands.push_back(c.operand(i));
     nested = nested || joins;
   }
-  if (!nested || operands.size() > most_operands) return concatenate_before_transposes(c);
+  if (!nested || operands.size() > max_operands) return concatenate_before_transposes(c);
   return ops::concatenate(operands, c.op().integer("dimension"));
 }
 

@@ -19,7 +19,7 @@ namespace tidu::prim {
 namespace {
 
 // Operands of one concatenate that rules put together, at most.
-constexpr std::size_t most_parts = 64;
+constexpr std::size_t max_parts = 64;
 
 // What is not 0 in a value, by where it begins along an axis.
 struct Piece {
@@ -41,7 +41,7 @@ void add_piece(const SimplifyContext& c, Pieces& pieces, std::int64_t start, Val
 // The operands of a concatenate along the axis, or the value itself.
 void add_pieces(const SimplifyContext& c, Pieces& pieces, std::int64_t start, Value value) {
   const auto joined = c.maker(value, concatenate);
-  if (!joined || joined->num_inputs() > most_parts || joined->op().integer("dimension") != pieces.axis)
+  if (!joined || joined->num_inputs() > max_parts || joined->op().integer("dimension") != pieces.axis)
     return add_piece(c, pieces, start, value);
   for (std::size_t i = 0; i < joined->num_inputs(); ++i) {
     const Value part = c.input(*joined, i);
@@ -141,7 +141,7 @@ Values sum_of_stretches(SimplifyContext& c) {
     }
   }
   const std::optional<Pieces> all = pieces_of_both(c, c.operand(0), c.operand(1));
-  if (!all || all->list.size() < 2 || all->list.size() > most_parts) return unchanged();
+  if (!all || all->list.size() < 2 || all->list.size() > max_parts) return unchanged();
   const std::vector<Piece>& list = all->list;
   const auto axis = static_cast<std::size_t>(all->axis);
 

@@ -14,7 +14,7 @@
 namespace tidu::prim {
 namespace {
 
-constexpr std::size_t most_readers = 8;
+constexpr std::size_t max_readers = 8;
 
 bool lets_pass(const Primitive& primitive) {
   return primitive.has_trait(Trait::elementwise) || &primitive == &take || &primitive == &pad ||
@@ -26,7 +26,7 @@ bool lets_pass(const Primitive& primitive) {
 bool may_go(const SimplifyContext& c, std::size_t i) {
   if (!c.shared(i)) return true;
   const auto readers = c.readers(c.operand(i));
-  return readers && readers->size() <= most_readers &&
+  return readers && readers->size() <= max_readers &&
          std::all_of(readers->begin(), readers->end(),
                      [](const ValueReader& reader) { return lets_pass(reader.op.primitive()); });
 }
@@ -124,10 +124,10 @@ Values take_before_transpose(const SimplifyContext& c) {
   const auto row = [](const Shape& shape, std::int64_t of) {
     return num_elements(Shape(shape.begin() + of + 1, shape.end()));
   };
-  constexpr std::int64_t long_row = 16, most_taken = 8;
+  constexpr std::int64_t long_row = 16, max_taken = 8;
   const std::int64_t extent = x->inner.shape()[at(place)], length = row(x->inner.shape(), place);
   if (length < long_row || length < 2 * row(c.operand(0).shape(), axis) ||
-      indices.type().size() > most_taken * extent)
+      indices.type().size() > max_taken * extent)
     return unchanged();
   return ops::transpose(ops::take(x->inner, indices, place, c.op().string("mode")), x->permutation);
 }

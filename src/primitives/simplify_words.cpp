@@ -15,7 +15,7 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-constexpr std::size_t most_axes = 64;
+constexpr std::size_t max_axes = 64;
 
 // An operand of an element-wise operation as it was before it was broadcast.
 struct Narrow {
@@ -125,7 +125,7 @@ Values filled_like_operands(const SimplifyContext& c) {
 Values simplify_elementwise(SimplifyContext& c) {
   if (c.num_results() != 1) return unchanged();
   const Type type = c.result_type();
-  if (type.rank() == 0 || type.rank() > most_axes || type.size() <= 1) return unchanged();
+  if (type.rank() == 0 || type.rank() > max_axes || type.size() <= 1) return unchanged();
   Values results = before_broadcasts(c);
   return results.empty() ? before_transposes(c) : results;
 }

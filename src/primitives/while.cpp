@@ -56,25 +56,25 @@ void infer_while(InferContext& c) {
   refuse_effects(c, body, "body");
 }
 
-std::vector<Strand> strands_of_while(const Op& op) {
+std::vector<RegionBinding> bindings_of_while(const Op& op) {
   const WhileParts parts(op);
   const std::size_t in_cond = 0, in_body = 1;
-  std::vector<Strand> strands(1);
-  strands[0].outputs = {{in_cond, 0}};
-  strands[0].always = true;
+  std::vector<RegionBinding> region_bindings(1);
+  region_bindings[0].outputs = {{in_cond, 0}};
+  region_bindings[0].always = true;
   for (std::size_t i = 0; i < parts.num_operands; ++i) {
-    Strand& strand = strands.emplace_back();
-    strand.operands = {i};
-    strand.inputs = {{in_cond, i}, {in_body, i}};
+    RegionBinding& binding = region_bindings.emplace_back();
+    binding.operands = {i};
+    binding.inputs = {{in_cond, i}, {in_body, i}};
     if (i < parts.shape.num_consts) {
-      strand.count = "num_consts";
+      binding.count = "num_consts";
       continue;
     }
     const std::size_t k = i - parts.shape.num_consts;
-    strand.results = {k};
-    strand.outputs = {{in_body, k}};
+    binding.results = {k};
+    binding.outputs = {{in_body, k}};
   }
-  return strands;
+  return region_bindings;
 }
 
 }  // namespace
@@ -99,15 +99,15 @@ void WhileParts::spread(std::vector<bool>& operands) const {
   }
 }
 
-WhileMaker::Place WhileMaker::add(std::string_view name, Value operand) {
+WhileMaker::InBoth WhileMaker::add(std::string_view name, Value operand) {
   operands_.push_back(operand);
   return {cond_.input(name, operand.type()), body_.input(name, operand.type())};
 }
-WhileMaker::Place WhileMaker::add_const(std::string_view name, Value operand) {
+WhileMaker::InBoth WhileMaker::add_const(std::string_view name, Value operand) {
   ++num_consts_;
   return add(name, operand);
 }
-WhileMaker::Place WhileMaker::add_carry(std::string_view name, Value first, bool wanted) {
+WhileMaker::InBoth WhileMaker::add_carry(std::string_view name, Value first, bool wanted) {
   wanted_.push_back(wanted);
   return add(name, first);
 }
@@ -167,7 +167,7 @@ constinit const Primitive while_loop{.name = "while",
                                      .jvp = jvp_while,
                                      .transpose = transpose_while,
                                      .batch = batch_while,
-                                     .strands = strands_of_while};
+                                     .region_bindings = bindings_of_while};
 
 }  // namespace tidu::prim
 

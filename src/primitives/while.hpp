@@ -39,12 +39,12 @@ class WhileMaker {
       : cond_(like.cond.name(), like.cond.primitives()), body_(like.body.name(), like.body.primitives()) {}
 
   /// What stands for an operand in the two graphs.
-  struct Place {
+  struct InBoth {
     Value in_cond, in_body;
   };
-  Place add_const(std::string_view name, Value operand);
+  InBoth add_const(std::string_view name, Value operand);
   /// One that is not `wanted` is kept where others need it.
-  Place add_carry(std::string_view name, Value first, bool wanted);
+  InBoth add_carry(std::string_view name, Value first, bool wanted);
   void set_predicate(Value value) { predicate_ = value; }
   /// Of the next carry.
   void add_output(Value value) { outputs_.push_back(value); }
@@ -55,7 +55,7 @@ class WhileMaker {
 
  private:
   std::vector<bool> needed(const Graph& cond, const Graph& body) const;
-  Place add(std::string_view name, Value operand);
+  InBoth add(std::string_view name, Value operand);
 
   GraphBuilder cond_, body_;
   std::size_t num_consts_ = 0;

@@ -38,7 +38,7 @@ class WhileBatch {
     add_operands();
     if (apart_) {
       const Value first = inline_graph(c_.emitter(), cond_, operands_)[cond_.outputs()[0]];
-      const WhileMaker::Place place = maker_.add_carry("goes_on", first, false);
+      const WhileMaker::InBoth place = maker_.add_carry("goes_on", first, false);
       goes_on_ = place.in_body;
       maker_.set_predicate(ops::reduce_or(place.in_cond, {0}));
     } else {
@@ -76,7 +76,7 @@ class WhileBatch {
       for (std::size_t i = 0; i < loop_.num_operands; ++i) {
         if (loop_.is_fixed(i) != fixed) continue;
         const std::string name = detail::str('x', i);
-        const WhileMaker::Place place =
+        const WhileMaker::InBoth place =
             fixed ? maker_.add_const(name, operands_[i]) : maker_.add_carry(name, operands_[i], true);
         in_cond_[i] = place.in_cond;
         in_body_[i] = place.in_body;

@@ -55,7 +55,7 @@ class WhileJvp {
       for (std::size_t i = 0; i < loop_.num_operands; ++i) {
         if (loop_.is_fixed(i) != fixed) continue;
         const std::string name = detail::str('x', i);
-        const WhileMaker::Place place =
+        const WhileMaker::InBoth place =
             fixed ? maker_.add_const(name, c_.primal(i)) : maker_.add_carry(name, c_.primal(i), false);
         if (!fixed) ++num_primal_;
         in_cond_[i] = place.in_cond;

@@ -119,13 +119,13 @@ Derivatives transpose_sum(TransposeContext& c) {
 }
 
 // Values in windows and their positions; see Note [First maximum].
-struct Places {
+struct ValueAndPosition {
   Value value, position;
 };
 
 // Of windows that begin `offset` after each of the first `count` steps of `stride` along `axis`.
-Places part(const Places& of, std::size_t axis, std::int64_t offset, std::int64_t stride,
-            std::int64_t count) {
+ValueAndPosition part(const ValueAndPosition& of, std::size_t axis, std::int64_t offset, std::int64_t stride,
+                      std::int64_t count) {
   Shape start(of.value.rank(), 0);
   Shape limit = of.value.shape();
   Ints strides(of.value.rank(), 1);
@@ -142,7 +142,7 @@ Value is_greater(Value a, Value b) {
   return ops::logical_and(is_beyond, is_number);
 }
 
-Places later_if_greater(const Places& a, const Places& b, bool padded) {
+ValueAndPosition later_if_greater(const ValueAndPosition& a, const ValueAndPosition& b, bool padded) {
   Value later = is_greater(a.value, b.value);
   if (padded) later = ops::logical_or(later, ops::lt(a.position, ops::full_like(a.position, 0.0)));
   return {ops::select_n(later, a.value, b.value), ops::select_n(later, a.position, b.position)};
@@ -150,7 +150,8 @@ Places later_if_greater(const Places& a, const Places& b, bool padded) {
 
 // Windows of `extent` along `axis`: up to 8 elements one after another, of more the two halves, which overlap
 // where the extent is odd.
-Places fold_axis(Places at, std::size_t axis, std::int64_t extent, std::int64_t stride, bool padded) {
+ValueAndPosition fold_axis(ValueAndPosition at, std::size_t axis, std::int64_t extent, std::int64_t stride,
+                           bool padded) {
   struct Level {
     std::int64_t offset, stride;  // of the second half
   };
@@ -158,12 +159,12 @@ Places fold_axis(Places at, std::size_t axis, std::int64_t extent, std::int64_t 
   for (; extent > 8; extent = (extent + 1) / 2, stride = 1) levels.push_back({extent / 2, stride});
   const std::int64_t total = at.value.shape()[axis];
   std::int64_t count = windows_in(total, extent, stride);
-  Places folded = part(at, axis, 0, stride, count);
+  ValueAndPosition folded = part(at, axis, 0, stride, count);
   for (std::int64_t k = 1; k < extent; ++k)
     folded = later_if_greater(folded, part(at, axis, k, stride, count), padded);
   for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
     count = windows_in(folded.value.shape()[axis], level->offset + 1, level->stride);
-    const Places first = part(folded, axis, 0, level->stride, count);
+    const ValueAndPosition first = part(folded, axis, 0, level->stride, count);
     folded = later_if_greater(first, part(folded, axis, level->offset, level->stride, count), padded);
   }
   return folded;
@@ -269,7 +270,7 @@ Value tangent_of_few(Value x, Value tangent, const Window& window) {
 
 // Without padding a position is that of the window's first element and an offset within the window: all
 // places of the window, in row-major order, one after another.
-Value first_of_few(const Places& x, const Window& window, std::int64_t places) {
+Value first_of_few(const ValueAndPosition& x, const Window& window, std::int64_t places) {
   const Shape& shape = x.value.shape();
   const Ints none(shape.size(), 0);
   const Value corner = at_place(x.position, window, none);
@@ -291,7 +292,7 @@ Value first_maxima(Value x, const Window& window) {
   Emitter& emitter = *x.emitter();
   const std::int64_t size = x.type().size();
   const DType index = size <= std::numeric_limits<std::int32_t>::max() ? i32 : i64;
-  Places at{x, ops::reshape(ops::iota(emitter, Type(index, {size}), 0), x.shape())};
+  ValueAndPosition at{x, ops::reshape(ops::iota(emitter, Type(index, {size}), 0), x.shape())};
   const bool padded = window.padding != no_padding(x.rank());
   const std::int64_t places = places_of(window);
   if (!padded && places <= few) return first_of_few(at, window, places);

@@ -85,7 +85,7 @@ void detail::destroy(TensorStorage* storage) noexcept {
     case Home::heap: return ::operator delete(reinterpret_cast<std::byte*>(storage) - storage->place);
     case Home::foreign:
     case Home::borrowed: delete static_cast<ForeignStorage*>(storage); return;
-    case Home::promised: return static_cast<PromisedStorage*>(storage)->discard();
+    case Home::promised: return static_cast<LazyStorage*>(storage)->discard();
   }
 }
 
@@ -196,9 +196,9 @@ Tensor Tensor::part(Type type, std::size_t byte_offset) const {
 }
 
 // Without elements there is no memory either; otherwise it is a promise.
-std::byte* Tensor::promised_bytes() const {
+std::byte* Tensor::lazy_bytes() const {
   if (storage_ == nullptr || storage_->home != Home::promised) return data_;
-  auto* const promised = static_cast<detail::PromisedStorage*>(storage_);
+  auto* const promised = static_cast<detail::LazyStorage*>(storage_);
   std::byte* made = promised->made.load(std::memory_order_acquire);
   if (made == nullptr) {
     promised->fulfil();

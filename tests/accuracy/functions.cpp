@@ -116,7 +116,7 @@ std::map<std::string, Points> load(const std::string& name, bool of_two) {
 
 struct Format {
   DType dtype;
-  int digits, least_normal;  // of the significand; exponent
+  int digits, min_normal;  // of the significand; exponent
   long double greatest;
 };
 Format format_of(const std::string& dtype) {
@@ -132,7 +132,7 @@ double error_of_number(double got, const Reference& expected, const Format& form
   if (std::isnan(value)) return std::isnan(got) ? 0.0 : INFINITY;
   const auto unit_of = [&](long double size) {
     const int exponent =
-        size == 0 ? format.least_normal : std::max(std::ilogb(std::min(size, greatest)), format.least_normal);
+        size == 0 ? format.min_normal : std::max(std::ilogb(std::min(size, greatest)), format.min_normal);
     return std::ldexp(1.0L, exponent - format.digits + 1);
   };
   const long double unit = unit_of(expected.unit);

@@ -77,7 +77,7 @@ void same_for_all(const Graph& got, const Graph& expected) {
 
 TEST_CASE("cond: every derivative is that of all branches written out") {
   for (const DType index : {bool_, i32}) {
-    const Graph f = chosen(index), written = with_control_flow_written_out(f);
+    const Graph f = chosen(index), written = with_control_flow_unrolled(f);
     CAPTURE(index);
     CHECK(conds_of(written).empty());
     same_for_all(f, written);
@@ -180,7 +180,7 @@ TEST_CASE("cond: a linear cond that users make is transposed by its linear opera
       options.seeded = seeded;
       const Graph transposed = linear_transpose(linear, options).graph;
       if (transposed.outputs().empty()) continue;
-      same_for_all(transposed, linear_transpose(with_control_flow_written_out(linear), options).graph);
+      same_for_all(transposed, linear_transpose(with_control_flow_unrolled(linear), options).graph);
       CHECK(conds_of(transposed).size() == 1);
     }
   }
@@ -198,7 +198,7 @@ Graph called_in(const Graph& inner, const std::function<Values(const Graph&, std
 }
 
 void same_derivatives(const Graph& f) {
-  const Graph written = with_control_flow_written_out(f);
+  const Graph written = with_control_flow_unrolled(f);
   same_for_all(f, written);
   same_for_all(grad(f), grad(written));
   same_for_all(hvp(f), hvp(written));
@@ -366,7 +366,7 @@ TEST_CASE("cond: what does not fit is refused by branch, operand and output") {
   const Graph calm = plain.build({plain.input("a", v3)});
   says(refused(holder.input("i", i32), {calm, effect}, {holder.input("v", v3)}),
        "[cond] expected a branch without effects, got test.draw in \"noisy\"");
-  CHECK_THROWS_WITH_AS(with_control_flow_written_out(chosen(i32), 20),
+  CHECK_THROWS_WITH_AS(with_control_flow_unrolled(chosen(i32), 20),
                        doctest::Contains("at most 20 operations"), Error);
   CHECK_THROWS_WITH_AS(Op::make(prim::cond, {{"branches", all[0]}}),
                        doctest::Contains("[cond] expected attribute \"branches\" to be a list of graphs"),

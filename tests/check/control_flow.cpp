@@ -45,7 +45,7 @@ Graph counted(std::int64_t length, bool reverse) {
 TEST_CASE("scan: every derivative is that of the steps written out") {
   for (const std::int64_t length : {0, 1, 4}) {
     for (const bool reverse : {false, true}) {
-      const Graph f = counted(length, reverse), written = with_control_flow_written_out(f);
+      const Graph f = counted(length, reverse), written = with_control_flow_unrolled(f);
       CAPTURE(length);
       CHECK(scans_of(written).empty());
       same_function(f, written);
@@ -85,7 +85,7 @@ TEST_CASE("scan: absent tangents stay absent, residuals are kept where they are"
   CHECK(jvp_parts(graph, {"a"}).present == std::vector<bool>{true, false, false, false});
   // The second carry forgets its tangent, whose first one ys read.
   CHECK(jvp_parts(graph, {"b"}).present == std::vector<bool>{false, false, true, false});
-  same_function(vjp(graph), vjp(with_control_flow_written_out(graph)));
+  same_function(vjp(graph), vjp(with_control_flow_unrolled(graph)));
 
   // Of a step, tanh and its operand; exp(w) is computed before the loop, x is read where it is.
   const Linearization lin = linearize(graph, {.wrt = std::vector<std::size_t>{1}});
@@ -115,7 +115,7 @@ TEST_CASE("scan: a linear scan with a carry that is not linear is transposed") {
   TransposeOptions options;
   options.linear_inputs = std::vector<std::size_t>{1, 2};
   const Graph transposed = linear_transpose(linear, options).graph;
-  const Graph written = linear_transpose(with_control_flow_written_out(linear), options).graph;
+  const Graph written = linear_transpose(with_control_flow_unrolled(linear), options).graph;
   same_function(transposed, written);
   CHECK(scans_of(transposed).size() == 2);
 }
@@ -158,7 +158,7 @@ TEST_CASE("scan: in calls and checkpoints, and these in it") {
     const Values results = kept ? ops::checkpoint(inner, operands) : ops::call(inner, operands);
     const Graph f =
         g.build({ops::reduce_sum(ops::square(results[0]), {0}) + ops::reduce_sum(results[3], {0, 1})});
-    const Graph written = with_control_flow_written_out(f);
+    const Graph written = with_control_flow_unrolled(f);
     CHECK(scans_of(Program::make(written).graph()).empty());
     same_function(grad(f), grad(written));
     same_function(hvp(f), hvp(written));
@@ -173,8 +173,8 @@ TEST_CASE("scan: in calls and checkpoints, and these in it") {
     const Values stepped =
         ops::scan(body, std::vector{h.input("c", v3), h.input("x", Type(f64, {4, 3}))}, {4, false, 0, 1});
     const Graph loop = h.build({ops::reduce_sum(stepped[0], {0}) + ops::reduce_sum(stepped[1], {0, 1})});
-    same_function(grad(loop), grad(with_control_flow_written_out(loop)));
-    same_function(hvp(loop), hvp(with_control_flow_written_out(loop)));
+    same_function(grad(loop), grad(with_control_flow_unrolled(loop)));
+    same_function(hvp(loop), hvp(with_control_flow_unrolled(loop)));
   }
 }
 
@@ -286,7 +286,7 @@ TEST_CASE("scan: what does not fit is refused by operand, input and output") {
   const Graph effect = outer.build({ops::call(inner, std::vector{outer.input("a", v3)})[0]});
   says(refused({holder.input("v", v3)}, {4, false, 0, 1}, effect),
        "[scan] expected a body without effects, got test.draw in \"noisy\"");
-  CHECK_THROWS_WITH_AS(with_control_flow_written_out(counted(4, false), 20),
+  CHECK_THROWS_WITH_AS(with_control_flow_unrolled(counted(4, false), 20),
                        doctest::Contains("at most 20 operations"), Error);
   // Steps whose operations are all the same count too, and nothing is allocated for what is too much.
   for (const std::int64_t length : {std::int64_t{20'000'000}, std::int64_t{2'000'000'000'000'000'000}}) {
@@ -295,7 +295,7 @@ TEST_CASE("scan: what does not fit is refused by operand, input and output") {
     const Graph step = same.build({ops::full(same, Type(f64), 1.0)});
     const Graph loop = many.build(
         {ops::scan(many, step, std::vector{many.input("x", Type(f64))}, {length, false, 0, 1})[0]});
-    CHECK_THROWS_WITH_AS(with_control_flow_written_out(loop), doctest::Contains("expected at most"), Error);
+    CHECK_THROWS_WITH_AS(with_control_flow_unrolled(loop), doctest::Contains("expected at most"), Error);
   }
 }
 

@@ -179,7 +179,7 @@ TEST_CASE("batches of tangents leave the values that go through the same operati
       CAPTURE(outer);
       CAPTURE(how);
       const Graph f = looped(how, outer, 2), mapped = vmap(f, 5, {"x1"});
-      same_function(mapped, vmap(with_control_flow_written_out(f), 5, {"x1"}));
+      same_function(mapped, vmap(with_control_flow_unrolled(f), 5, {"x1"}));
       const std::vector<Operation> loops = operations_of(mapped, outer);
       REQUIRE(loops.size() == 1);
       const Graph body = loops[0].op().graph("body");
@@ -216,7 +216,7 @@ TEST_CASE("of equal operations in a graph inside one may be given what nobody re
   const Values in_step = ops::call(pair, std::vector{s.input("y", v3), s.input("d", v3)});
   const Values results = ops::scan(s.build({in_step[0], in_step[1]}),
                                    std::vector{g.input("y", v3), g.input("d", v3)}, {3, false, 0, 2});
-  const Graph f = g.build({results[0], results[1]}), written = with_control_flow_written_out(f);
+  const Graph f = g.build({results[0], results[1]}), written = with_control_flow_unrolled(f);
   for (const Names& batched : {Names{"d"}, Names{"y"}, Names{}})
     same_function(vmap(f, 2, batched), vmap(written, 2, batched));
   same_function(vjp(f, {"d"}), vjp(written, {"d"}));
@@ -252,7 +252,7 @@ TEST_CASE("what nothing batched reaches stays as it is behind an operation that 
       CHECK(mapped.type(operations_of(mapped, "exp")[0].output()) == v3);
       CHECK(mapped.type(operations_of(mapped, "tanh")[0].output()) == v3);
       CHECK(alone.type(operations_of(alone, "exp")[0].output()) == Type(f64, {4, 3}));
-      const Graph written = with_control_flow_written_out(f);
+      const Graph written = with_control_flow_unrolled(f);
       for (const Names& batched : {Names{"x1"}, Names{"x0"}, Names{"p"}, Names{}}) {
         same_function(vmap(f, 4, batched), vmap(written, 4, batched));
         same_function(vjp(vmap(f, 4, batched)), vjp(vmap(written, 4, batched)));
@@ -272,7 +272,7 @@ TEST_CASE("what nothing batched reaches stays as it is behind an operation that 
   const Graph f = g.build({results[0], results[1]});
   for (const Names& batched : {Names{"x"}, Names{"y"}, Names{"p"}, Names{}}) {
     for (const std::int64_t first : {0, 1}) {
-      const Graph mapped = vmap(f, 2, batched), written = vmap(with_control_flow_written_out(f), 2, batched);
+      const Graph mapped = vmap(f, 2, batched), written = vmap(with_control_flow_unrolled(f), 2, batched);
       same_function(mapped, written, inputs_for(mapped, 5, first));
     }
   }

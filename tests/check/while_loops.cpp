@@ -83,7 +83,7 @@ TEST_CASE("while: with a bound every derivative is that of the steps that are ta
     CAPTURE(steps);
     CAPTURE(bound);
     same_function(f, expected);
-    same_function(with_control_flow_written_out(f), expected);
+    same_function(with_control_flow_unrolled(f), expected);
     for (const Names& wrt : {Names{}, Names{"a"}, Names{"w", "k"}, Names{"table"}}) {
       same_function(jvp(f, wrt), jvp(expected, wrt));
       same_function(vjp(f, wrt), vjp(expected, wrt));
@@ -93,7 +93,7 @@ TEST_CASE("while: with a bound every derivative is that of the steps that are ta
       same_function(jacrev(f, wrt), jacrev(expected, wrt));
     }
     // Examples that begin at different numbers end apart.
-    const Graph written = with_control_flow_written_out(f);
+    const Graph written = with_control_flow_unrolled(f);
     for (const Names& batched : {Names{"a"}, Names{"table"}, Names{"w", "n"}, Names{}}) {
       same_function(vmap(f, 2, batched), vmap(written, 2, batched));
       same_function(vjp(vmap(f, 2, batched)), vjp(vmap(written, 2, batched)));
@@ -251,7 +251,7 @@ TEST_CASE("while: a linear loop with a bound is transposed") {
   TransposeOptions options;
   options.linear_inputs = std::vector<std::size_t>{1, 2};
   for (const std::int64_t bound : {0, 2, 9}) {
-    const Graph written = with_control_flow_written_out(linear(bound));
+    const Graph written = with_control_flow_unrolled(linear(bound));
     same_function(linear_transpose(linear(bound), options).graph, linear_transpose(written, options).graph);
   }
   CHECK_THROWS_AS(linear_transpose(linear({}), options), ADRuleError);
@@ -455,9 +455,9 @@ TEST_CASE("while: what does not fit is refused by operand, input and output") {
        "[while] expected a cond without effects, got test.draw in \"noisy\"");
   says(refused(none, effect, {flag}, {}),
        "[while] expected a body without effects, got test.draw in \"noisy\"");
-  CHECK_THROWS_WITH_AS(with_control_flow_written_out(growing(std::int64_t{1} << 40)),
+  CHECK_THROWS_WITH_AS(with_control_flow_unrolled(growing(std::int64_t{1} << 40)),
                        doctest::Contains("operations"), Error);
-  CHECK(operations_of(with_control_flow_written_out(growing()), "while").size() == 1);
+  CHECK(operations_of(with_control_flow_unrolled(growing()), "while").size() == 1);
 }
 
 }  // namespace while_cases

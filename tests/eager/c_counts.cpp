@@ -40,7 +40,7 @@ class Counts {
 
  private:
   BackwardOptions options_;
-  eager::detail::HostOf<Counted> host_;
+  eager::detail::ErasedExecutorOf<Counted> host_;
   eager::detail::UntypedRoot root_;
   eager::detail::BackwardRequest request_;
   eager::detail::BackwardCall call_;

@@ -72,7 +72,7 @@ std::vector<double> train(const Deviation& deviation, bool twice) {
   return seen;
 }
 
-void check_alike(const std::vector<Deviation>& deviations, std::uint64_t least_repeated) {
+void check_alike(const std::vector<Deviation>& deviations, std::uint64_t min_repeated) {
   for (const Deviation& deviation : deviations) {
     for (const bool twice : {false, true}) {
       CAPTURE(deviation.what);
@@ -84,7 +84,7 @@ void check_alike(const std::vector<Deviation>& deviations, std::uint64_t least_r
         const HotPaths guard;
         hot = train(deviation, twice);
       }
-      CHECK(hot_statistics().backwards - before >= least_repeated);
+      CHECK(hot_statistics().backwards - before >= min_repeated);
       REQUIRE(hot.size() == plain.size());
       for (std::size_t i = 0; i < plain.size(); ++i)
         CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-10));

@@ -17,7 +17,7 @@ void read(const Array& x, Seen& into) {
 }
 
 // Runs `step` many times, plainly and hot. So many operations at least are known by their places.
-void check_steps(const std::function<void(int, Seen&)>& step, std::uint64_t least_known) {
+void check_steps(const std::function<void(int, Seen&)>& step, std::uint64_t min_known) {
   Seen plain, hot;
   for (int i = 0; i < steps; ++i) step(i, plain);
   const std::uint64_t before = hot_statistics().known;
@@ -25,7 +25,7 @@ void check_steps(const std::function<void(int, Seen&)>& step, std::uint64_t leas
     const HotPaths guard;
     for (int i = 0; i < steps; ++i) step(i, hot);
   }
-  CHECK(hot_statistics().known - before >= least_known);
+  CHECK(hot_statistics().known - before >= min_known);
   REQUIRE(plain.size() == hot.size());
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-12));
 }

@@ -8,7 +8,7 @@ namespace tidu::test {
 namespace {
 
 // Runs `program` plainly and hot; it puts what it reads into the list.
-void check_hot(const std::function<void(std::vector<double>&)>& program, std::uint64_t least_compiled) {
+void check_hot(const std::function<void(std::vector<double>&)>& program, std::uint64_t min_compiled) {
   std::vector<double> plain, hot;
   program(plain);
   const HotStatistics before = hot_statistics();
@@ -16,7 +16,7 @@ void check_hot(const std::function<void(std::vector<double>&)>& program, std::ui
     const HotPaths guard;
     program(hot);
   }
-  CHECK(hot_statistics().compiled - before.compiled >= least_compiled);
+  CHECK(hot_statistics().compiled - before.compiled >= min_compiled);
   REQUIRE(plain.size() == hot.size());
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-12));
 }

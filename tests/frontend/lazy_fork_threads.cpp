@@ -48,7 +48,7 @@ TEST_CASE("[N2] a child after fork is not held up by lazy operations of other th
         if (!is_sound(300 + n % 1000)) ++wrong;
     });
   }
-  // Promises of this thread, which another one reads.
+  // LazyResults of this thread, which another one reads.
   std::vector<Array> promises;
   Array last = Array(1.0);
   for (int i = 0; i < 2000; ++i) promises.push_back(last = last + 1.0);

@@ -178,7 +178,7 @@ TEST_CASE("what a thread has promised by a mode that it never left is kept when 
   };
   static Modes& never_left = *new Modes;
   Array lazily, hot;
-  bool promised = false, hot_promised = false;
+  bool promised = false, hot_lazy = false;
   std::thread([&] {
     never_left.lazy.emplace();
     lazily = sin(Array(0.5)) * 2.0;
@@ -188,10 +188,10 @@ TEST_CASE("what a thread has promised by a mode that it never left is kept when 
     never_left.hot.emplace();
     hot = Array(0.0);
     for (int i = 0; i < 50; ++i) hot = sin(hot) + 1.0;
-    hot_promised = is_promise(hot);
+    hot_lazy = is_promise(hot);
   }).join();
   CHECK(promised);
-  CHECK(hot_promised);
+  CHECK(hot_lazy);
   CHECK(lazily.item() == doctest::Approx(2 * std::sin(0.5)));
   double expected = 0.0;
   for (int i = 0; i < 50; ++i) expected = std::sin(expected) + 1.0;

@@ -3,7 +3,7 @@
 #include "fuzz/generator.hpp"
 #include "optimizer/simplify_support.hpp"
 #include "support/support.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 #include "tidu/optimizer/passes.hpp"
 
 namespace tidu::test {
@@ -12,7 +12,7 @@ namespace {
 // What differs between a graph and what is left of it; counts operations.
 std::string compare(const Graph& graph, const std::vector<Tensor>& inputs, std::size_t& before,
                     std::size_t& after) {
-  const Graph written_out = prune(passes::write_out_graphs(graph, 1 << 20));
+  const Graph written_out = prune(passes::inline_graphs(graph, 1 << 20));
   const Graph simplified = passes::simplify(written_out, false);
   verify(simplified);
   before += written_out.num_operations();
@@ -64,7 +64,7 @@ TEST_CASE("random graphs of which some results alone are read: the same bits wit
     std::vector<ValueId> read;
     for (std::size_t i = choices.below(3) + 1; i > 0; --i)
       read.push_back(static_cast<ValueId>(choices.below(c.graph.num_values())));
-    const Graph graph = GraphBuilder::extending(c.graph)->build_ids(read), cut = without_unread(graph);
+    const Graph graph = GraphBuilder::extending(c.graph)->build_ids(read), cut = eliminate_dead_code(graph);
     verify(cut);
     cut_graphs += cut.share() == graph.share() ? 0 : 1;
     std::string text = differences(reference(), graph, cut, c.inputs);

@@ -7,7 +7,7 @@ def fault(*what):
 
 COMPILE = "backends/cpu/compile.cpp"
 COMPILED = "backends/cpu/compiled.cpp"
-TAKEOVERS = "backends/cpu/takeovers.cpp"
+TAKEOVERS = "backends/cpu/step_fusions.cpp"
 
 # Operations on short arrays as one piece of code.
 RUNS = "backends/cpu/groups/runs_plan.cpp"
@@ -105,27 +105,27 @@ fault("updates", "a product that is subtracted from is subtracted", UPDATE,
       "if (!is_second && sum.inputs()[0] != scaled.output()) return std::nullopt;")
 
 # Outputs that take the memory of inputs.
-REUSED = "backends/cpu/reused.cpp"
-fault("reused", "what is read later is written over", REUSED,
+REUSED = "backends/cpu/donation.cpp"
+fault("donation", "what is read later is written over", REUSED,
       "input != position_.end() && last_read_[input->second] == node;",
       "input != position_.end() && last_read_[input->second] >= node;")
-fault("reused", "what is read as a whole is written over", REUSED,
+fault("donation", "what is read as a whole is written over", REUSED,
       "if (dies_at(id, node) && std::ranges::find(values.whole, id) == values.whole.end())", "if (dies_at(id, node))")
-fault("reused", "an input that is an output, too, is written over", REUSED,
+fault("donation", "an input that is an output, too, is written over", REUSED,
       "    for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);\n", "")
-fault("reused", "the product of an update is written over what the sum reads", REUSED,
-      "      if (id != values.results[0] && takeovers_.plans.count(node) != 0) continue;\n", "")
-fault("reused", "a group of several passes is taken for one", "backends/cpu/groups/fused.cpp",
+fault("donation", "the product of an update is written over what the sum reads", REUSED,
+      "      if (id != values.results[0] && step_fusions_.plans.count(node) != 0) continue;\n", "")
+fault("donation", "a group of several passes is taken for one", "backends/cpu/groups/fused.cpp",
       "return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr", "return columns_ == nullptr")
-fault("reused", "what may fail behind a step that writes over an input is called safe", REUSED,
+fault("donation", "what may fail behind a step that writes over an input is called safe", REUSED,
       "if (!cannot_fail(i)) num_unsafe", "if (false) num_unsafe")
-fault("reused", "nothing is called safe behind a step that may fail", REUSED,
+fault("donation", "nothing is called safe behind a step that may fail", REUSED,
       "std::size_t k = num_unsafe; k <", "std::size_t k = num_unsafe; num_unsafe == 0 && k <")
-fault("reused", "whatever is no group may fail", "backends/cpu/compile.cpp",
+fault("donation", "whatever is no group may fail", "backends/cpu/compile.cpp",
       "if (step(node.index)) told_", "if (!step(node.index)) told_")
-fault("reused", "tensors that others refer to are written over", COMPILED,
+fault("donation", "tensors that others refer to are written over", COMPILED,
       "!x->exclusive() ||", "false ||")
-fault("reused", "what is given twice is written over", COMPILED, "if (times[own] == 1 && (", "if ((")
+fault("donation", "what is given twice is written over", COMPILED, "if (times[own] == 1 && (", "if ((")
 
 # Moves of moves.
 MOVES = "backends/cpu/moves.cpp"
@@ -143,8 +143,8 @@ fault("moves", "a slice begins where its own steps lead", PARTS,
 fault("moves", "parts of a part begin where the part does", PARTS,
       "part.axes[along].begin += begin;", "part.axes[along].begin = begin;")
 fault("moves", "what is copied from does not live until then", COMPILE,
-      "const bool as_given = takeovers_.done.empty() && parts.empty();",
-      "const bool as_given = takeovers_.turned.empty() && parts.empty();")
+      "const bool as_given = step_fusions_.done.empty() && parts.empty();",
+      "const bool as_given = step_fusions_.transposed.empty() && parts.empty();")
 
 # Operands of concatenates in their places.
 PARTS = "backends/cpu/placed_parts.cpp"
@@ -154,21 +154,21 @@ fault("parts", "parts of what is no stretch are taken for such", PARTS,
       "AxisShape::of(graph_.type(result), axis).outer == 1;", "AxisShape::of(graph_.type(result), axis).outer > 0;")
 
 # Transposes that groups of rows do.
-TURNED = "backends/cpu/groups/turned.cpp"
-fault("turned", "the result is written where the group reads", TURNED,
+TURNED = "backends/cpu/groups/transpose_epilogue.cpp"
+fault("transpose epilogues", "the result is written where the group reads", TURNED,
       "    values[node].whole = values[node].operands;\n", "")
-fault("turned", "what others read too is in no memory", TURNED,
+fault("transpose epilogues", "what others read too is in no memory", TURNED,
       "    if (readers[value] != 1) continue;\n", "")
-fault("turned", "a group with rows of several periods does a transpose", TURNED,
+fault("transpose epilogues", "a group with rows of several periods does a transpose", TURNED,
       "!plan.folds.empty() || plan.period != 1 || ", "!plan.folds.empty() || ")
-fault("turned", "a transpose of folds is thought to be of elements", TURNED,
+fault("transpose epilogues", "a transpose of folds is thought to be of elements", TURNED,
       " || type.size() != plan.rows * plan.code.columns)", ")")
-fault("turned", "a group that folds all rows does a transpose", TURNED,
+fault("transpose epilogues", "a group that folds all rows does a transpose", TURNED,
       "!plan.folds.empty() || plan.period != 1 || ", "plan.period != 1 || ")
-fault("turned", "pieces are cut within rows", TURNED,
+fault("transpose epilogues", "pieces are cut within rows", TURNED,
       "if (cut == rank || axes[cut].from % columns != 0 || type.size() == 0)",
       "if (cut == rank || type.size() == 0 * columns)")
-fault("turned", "the last piece is as long as others", TURNED,
+fault("transpose epilogues", "the last piece is as long as others", TURNED,
       "  axes[0].extent = copy.extent_ - (copy.of_each_ - 1) * copy.at_once_;\n", "")
 
 # Groups of rows: places and periods, and straight-line code where nothing is folded.
@@ -198,10 +198,10 @@ fault("products", "terms of a packed panel are those of its first block", ZEROS,
       "common_terms(all[i], {first, first + k})", "common_terms(all[i], {0 * first, k})")
 fault("products", "a piece takes the terms of the first columns' panels", KERNELS,
       "terms_of_packed(call, b) + range.column_begin * kScalars / kWidth", "terms_of_packed(call, b)")
-fault("products", "all that a take leads to is read, whatever is read of it", "backends/cpu/unread.cpp",
+fault("products", "all that a take leads to is read, whatever is read of it", "backends/cpu/demanded_elements.cpp",
       "if (at(elements, i * by.inner + j)) read", "read")
 
-fault("products", "what two read is what both of them do", "backends/cpu/unread.cpp",
+fault("products", "what two read is what both of them do", "backends/cpu/demanded_elements.cpp",
       "both[i] = both[i] || (*elements)[i];", "both[i] = both[i] && (*elements)[i];")
 fault("products", "one of two updates of a place is taken", "src/primitives/simplify_scattered.cpp",
       "if (update != none) return std::nullopt;", "if (update != none) continue;")
@@ -213,17 +213,17 @@ fault("folds", "lines of windows are those of the first rows", "backends/cpu/gro
       "x + walk.offset() + begin * s.inner, s.inner, count, value", "x + begin * s.inner, s.inner, count, value")
 
 # What a run takes.
-fault("memory", "a term that is added to a sum has a place", "backends/cpu/takeovers.cpp", "    leave_sums();\n", "")
+fault("memory", "a term that is added to a sum has a place", "backends/cpu/step_fusions.cpp", "    leave_sums();\n", "")
 fault("memory", "constants of programs inside are not counted", "backends/cpu/compile.cpp",
       "besides_.constants += bytes;", "if (&besides_ == &to_.besides_) besides_.constants += bytes;")
 fault("memory", "blocks are whole huge pages", "backends/cpu/arena.cpp", "const std::size_t rounded = to_whole_pages(bytes);\n  const Block",
       "const std::size_t rounded = (bytes + 511 * page) / (512 * page) * (512 * page);\n  const Block")
 
 # A transposed B that tiles turn.
-TURNING = "backends/cpu/products/gemm_turned.hpp"
+TURNING = "backends/cpu/products/gemm_transposed.hpp"
 fault("turning", "of the last terms one is left out", TURNING,
       "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")
-fault("turning", "what was turned for one tile is put where that of the first was", TURNING,
+fault("turning", "what was transpose_epilogue for one tile is put where that of the first was", TURNING,
       "    if (panel != nullptr) panel += kLanes<T>;\n", "")
 fault("turning", "rows of A beyond the third are those of the next group", TURNING,
       "pointer[r / kGroup][r % kGroup * a_stride]", "pointer[(r + 1) / (kGroup + 1)][r % kGroup * a_stride]")
@@ -248,9 +248,9 @@ fault("gemm", "0.0 is added as the result is", "backends/cpu/products/gemm_ways.
 PLACES = "backends/cpu/node_memory.hpp"
 fault("columns", "constants have places in the workspace", PLACES,
       "program.slot(slot).storage == Storage::constant;", "program.slot(slot).storage != Storage::constant && false;")
-fault("turned", "an output that something else reads is read once", PLACES,
+fault("transpose epilogues", "an output that something else reads is read once", PLACES,
       "readers[program.roots()[id]] += 2;", "readers[program.roots()[id]] += 0;")
-fault("turned", "what several nodes read is read once", PLACES,
+fault("transpose epilogues", "what several nodes read is read once", PLACES,
       "for (const ValueId id : each.operands) ++readers[id];",
       "for (const ValueId id : each.operands) readers[id] = 1;")
 

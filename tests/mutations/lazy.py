@@ -116,8 +116,8 @@ mutation("G3", "two leaves that are one are taken for two", BACKWARD,
          "        if (leaves[i]->first_key == leaves[k]->first_key) return false;",
          "        if (leaves[i] == nullptr) return false;", programs=LAZY)
 mutation("G3", "a tape that saved other values is taken for the one that was learned", BACKWARD,
-         "            static_cast<const Promise*>(pending)->value_ != id)\n          return false;",
-         "            static_cast<const Promise*>(pending)->value_ == no_index)\n          return false;", programs=LAZY)
+         "            static_cast<const LazyResult*>(pending)->value_ != id)\n          return false;",
+         "            static_cast<const LazyResult*>(pending)->value_ == no_index)\n          return false;", programs=LAZY)
 mutation("G3", "a tape that saved other operands is taken for the one that was learned", BACKWARD,
          "!same_elements(tensor, values_[id].tensor) || version", "tensor.type() != values_[id].tensor.type() || version",
          programs=LAZY)
@@ -132,10 +132,10 @@ mutation("G3", "slots of leaves that are gone are filled", BACKWARD,
           "empty = empty && sorted[i]->cell == nullptr;"),
          programs=LAZY)
 mutation("G3", "hooks of a hot tape are not called", BACKWARD,
-         "return node.extras.load(std::memory_order_acquire) == nullptr && node.device == 0",
+         "return node.extension.load(std::memory_order_acquire) == nullptr && node.device == 0",
          "return (node.is_leaf() || node.sequence != 0) && node.device == 0", programs=LAZY)
 mutation("G3", "hooks of leaves of a hot tape are not called", BACKWARD,
-         "if (leaf.extras.load(std::memory_order_acquire) != nullptr || leaf.device != 0) return false;",
+         "if (leaf.extension.load(std::memory_order_acquire) != nullptr || leaf.device != 0) return false;",
          "if (leaf.device != 0) return false;", programs=LAZY)
 mutation("G3", "a tape stays as it was when its backward is done again", BACKWARD,
          "node->free_now();", "static_cast<void>(node);", programs=LAZY)
@@ -174,5 +174,5 @@ mutation("G3", "transforms do not see what known calls use", CALL,
 mutation("G3", "a leaf that comes in another's place is taken for it", CALL,
          "return known == target && target->is_leaf();", "return target->is_leaf();", programs=LAZY)
 mutation("G3", "hooks of a tape of known calls are not called", BACKWARD,
-         "if (node->extras.load(std::memory_order_acquire) != nullptr || node->freed()) return false;",
+         "if (node->extension.load(std::memory_order_acquire) != nullptr || node->freed()) return false;",
          "if (node->freed()) return false;", programs=LAZY)

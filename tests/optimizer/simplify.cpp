@@ -302,8 +302,8 @@ TEST_CASE("simplify: few rows of a product") {
     return rows(ops::matmul(x, y), 1, {3, -1, 40});
   });  // moved into range
   rule(any, "slice reshape constant take dot_general broadcast_in_dim add transpose", [&](Value x, Value y) {
-    const Value turned = ops::transpose(ops::matmul(x, y) + wide(y), {1, 0});
-    return rows(turned, 1, {0, 4, 11});
+    const Value transposed = ops::transpose(ops::matmul(x, y) + wide(y), {1, 0});
+    return rows(transposed, 1, {0, 4, 11});
   });
   // Along what is repeated, and of the same product at two places.
   rule(any, "slice reshape constant take dot_general broadcast_in_dim mul constant take dot_general mul add",

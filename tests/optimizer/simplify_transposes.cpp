@@ -29,8 +29,9 @@ TEST_CASE("simplify: transposes go past element-wise operations beside what is r
   no_rule(any, [](Value x, Value y) { return t(x) + y; });
   // What something else reads as it is.
   no_rule(floats | integers, [](Value x, Value) {
-    const Value turned = t(x);
-    return ops::concatenate(std::vector{ops::reshape(-turned, {n * n}), ops::reduce_max(turned, {0})}, 0);
+    const Value transposed = t(x);
+    return ops::concatenate(std::vector{ops::reshape(-transposed, {n * n}), ops::reduce_max(transposed, {0})},
+                            0);
   });
 }
 
@@ -51,9 +52,9 @@ TEST_CASE("simplify: transposes go past what moves elements") {
     return ops::pad(t(x), ops::full(*x.emitter(), Type(x.dtype(), {}), 1.0), {{1, 2, 0}, {0, -3, 1}});
   });
   no_rule(any, [](Value x, Value) {  // three that each copy a part
-    const Value turned = ops::transpose(split(x), {2, 0, 1});
-    return ops::reduce_sum(ops::slice(turned, {0, 0, 0}, {7, 4, 5}), {0, 1, 2}) +
-           ops::reduce_sum(ops::slice(turned, {7, 0, 0}, {14, 4, 5}), {0, 1, 2});
+    const Value transposed = ops::transpose(split(x), {2, 0, 1});
+    return ops::reduce_sum(ops::slice(transposed, {0, 0, 0}, {7, 4, 5}), {0, 1, 2}) +
+           ops::reduce_sum(ops::slice(transposed, {7, 0, 0}, {14, 4, 5}), {0, 1, 2});
   });
 }
 

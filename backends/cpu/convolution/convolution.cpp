@@ -313,11 +313,11 @@ Plan plan_convolution(const PlanRequest& request) {
     if (plan) return with_zero_padding<float>(std::move(plan), shape);
   }
   // A kernel of many places makes a long sum, which products add up with less rounding.
-  constexpr Index most_places = 1024;
+  constexpr Index max_places = 1024;
   Index places = 1;
-  for (const ConvAxis& axis : shape.axes) places = std::min(most_places + 1, places * axis.kernel);
+  for (const ConvAxis& axis : shape.axes) places = std::min(max_places + 1, places * axis.kernel);
   const ConvShape unpadded = shape;
-  state.by_channels = places <= most_places && shape.groups >= 8 && shape.terms == 1 && shape.results == 1 &&
+  state.by_channels = places <= max_places && shape.groups >= 8 && shape.terms == 1 && shape.results == 1 &&
                       shape.lhs_feature == 1 && shape.kernel_result == 1 && shape.out_feature == 1;
   bool products = true;
   try {

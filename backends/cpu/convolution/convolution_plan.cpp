@@ -12,7 +12,7 @@ namespace {
 using Index = std::int64_t;
 
 constexpr Index patch_bytes = 512 * 1024;  // of a block, to stay in a second-level cache
-constexpr Index most_phases = 1024;
+constexpr Index max_phases = 1024;
 constexpr Index wanted_tasks = 16;  // where there is work for so many
 
 // What one spatial axis adds to a phase: its windows, and the kernel places that they meet.
@@ -390,10 +390,10 @@ bool plan_products(ConvState& state, Index operand_sizes) {
   bool pads = false;
   for (const ConvAxis& axis : s.axes) {
     const Index period = axis.spread / std::gcd(axis.stride, axis.spread);
-    if (std::min(period, axis.out) > most_phases) return false;
+    if (std::min(period, axis.out) > max_phases) return false;
     by_axis.push_back(phases_of(axis));
     count *= static_cast<Index>(by_axis.back().size());
-    if (count > most_phases) return false;
+    if (count > max_phases) return false;
     Index low = 0, high = axis.lhs;
     bool any = false;
     for (const AxisPhase& p : by_axis.back()) {

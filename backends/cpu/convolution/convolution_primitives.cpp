@@ -14,15 +14,15 @@ namespace {
 
 using Index = std::int64_t;
 
-constexpr Index part_bytes = 768 * 1024;     // of operands and result of a call, to stay in cache
-constexpr Index wanted_parts = 16;           // where there is work for so many
-constexpr double least_work = 1 << 22;       // multiply-adds of a convolution
-constexpr double least_weights = 1 << 21;    // and of one for weights
-constexpr double least_part_work = 1 << 22;  // and of a part
-constexpr Index most_places = 1 << 20;       // along an axis
-constexpr double most_elements = 1 << 30;    // of an operand
-constexpr Index least_results = 32;          // features in a part, where they are cut
-constexpr Index least_sums = 512;            // terms of each weight in a call
+constexpr Index part_bytes = 768 * 1024;   // of operands and result of a call, to stay in cache
+constexpr Index wanted_parts = 16;         // where there is work for so many
+constexpr double min_work = 1 << 22;       // multiply-adds of a convolution
+constexpr double min_weights = 1 << 21;    // and of one for weights
+constexpr double min_part_work = 1 << 22;  // and of a part
+constexpr Index max_places = 1 << 20;      // along an axis
+constexpr double max_elements = 1 << 30;   // of an operand
+constexpr Index min_results = 32;          // features in a part, where they are cut
+constexpr Index min_sums = 512;            // terms of each weight in a call
 
 void require(dnnl_status_t status) {
   if (status != dnnl_success) throw Refused{status};
@@ -89,9 +89,9 @@ bool fits(const ConvShape& s) {
   const auto grow = [](double& size, Index extent) { size *= static_cast<double>(extent); };
   for (const ConvAxis& a : s.axes) {
     for (const Index n : {a.lhs, a.kernel, a.out, a.stride, a.spread, a.dilation, a.low, -a.low}) {
-      if (n > most_places) return false;
+      if (n > max_places) return false;
     }
-    if ((a.kernel - 1) * a.dilation > most_places || (a.lhs - 1) * a.spread > most_places) return false;
+    if ((a.kernel - 1) * a.dilation > max_places || (a.lhs - 1) * a.spread > max_places) return false;
     grow(lhs, a.lhs);
     grow(kernel, a.kernel);
     grow(out, a.out);
@@ -99,7 +99,7 @@ bool fits(const ConvShape& s) {
   for (const Index n : {s.batch, s.groups, s.terms}) grow(lhs, n);
   for (const Index n : {s.groups, s.results, s.terms}) grow(kernel, n);
   for (const Index n : {s.batch, s.groups, s.results}) grow(out, n);
-  return std::max({lhs, kernel, out}) < most_elements;
+  return std::max({lhs, kernel, out}) < max_elements;
 }
 
 class Planner {
@@ -122,7 +122,7 @@ class Planner {
       if (s_.kind != Kind::forward) return std::nullopt;
       s_.kind = Kind::data;
     }
-    if (work_of(c) < (s_.kind == Kind::weights ? least_weights : least_work)) return std::nullopt;
+    if (work_of(c) < (s_.kind == Kind::weights ? min_weights : min_work)) return std::nullopt;
     if (!gains() || !(s_.kind == Kind::data ? arrange_data() : arrange_forward())) return std::nullopt;
     if (s_.kind == Kind::weights && loses_depth()) return std::nullopt;
     cut();
@@ -218,16 +218,16 @@ class Planner {
     const double member_work = work_of(c) / static_cast<double>(c.groups * s_.members);
     Index chunk = std::max<Index>(1, part_bytes / member_bytes);
     chunk = std::min(chunk, (s_.members * c.groups + wanted_parts - 1) / wanted_parts);
-    chunk = std::max(chunk, static_cast<Index>(least_part_work / member_work));
-    if (weights) chunk = std::max(chunk, least_sums / kernel);
+    chunk = std::max(chunk, static_cast<Index>(min_part_work / member_work));
+    if (weights) chunk = std::max(chunk, min_sums / kernel);
     s_.chunk = std::clamp<Index>(chunk, 1, s_.members);
     s_.chunks = (s_.members + s_.chunk - 1) / s_.chunk;
     s_.result_parts = 1;
     const bool cuts_first = weights && c.batch * c.results * out > part_bytes / 4;
     const double part_work = member_work * static_cast<double>(s_.chunk);
     while ((cuts_first ? 1 : s_.chunks) * c.groups * s_.result_parts < wanted_parts &&
-           c.results % (32 * s_.result_parts) == 0 && c.results / (2 * s_.result_parts) >= least_results &&
-           part_work / static_cast<double>(2 * s_.result_parts) >= least_part_work) {
+           c.results % (32 * s_.result_parts) == 0 && c.results / (2 * s_.result_parts) >= min_results &&
+           part_work / static_cast<double>(2 * s_.result_parts) >= min_part_work) {
       s_.result_parts *= 2;
     }
     s_.results = c.results / s_.result_parts;

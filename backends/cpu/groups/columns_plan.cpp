@@ -11,9 +11,9 @@ namespace {
 
 // Bytes that columns may take together, and elements of one at least.
 constexpr std::size_t column_memory = std::size_t{1} << 15;
-constexpr std::int64_t fewest_rows = 32;
+constexpr std::int64_t min_rows = 32;
 // Bytes of rows that wait to be copied past the caches, at most.
-constexpr std::size_t most_waiting = std::size_t{1} << 14;
+constexpr std::size_t max_waiting = std::size_t{1} << 14;
 
 // How often something else can be done in between.
 std::size_t pieces_of(const std::vector<Gathering>& gatherings, std::int64_t block) {
@@ -25,8 +25,8 @@ std::size_t pieces_of(const std::vector<Gathering>& gatherings, std::int64_t blo
 }  // namespace
 
 std::int64_t rows_of_columns(std::size_t bytes) {
-  std::int64_t rows = most_rows;
-  while (rows > fewest_rows && static_cast<std::size_t>(rows) * bytes > column_memory) rows /= 2;
+  std::int64_t rows = max_rows;
+  while (rows > min_rows && static_cast<std::size_t>(rows) * bytes > column_memory) rows /= 2;
   return rows;
 }
 
@@ -80,7 +80,7 @@ Interleaving plan_interleaving(const Graph& graph, const Columns& columns,
   Interleaving rows;
   rows.word = size_of(graph.type(columns.result).dtype());
   const std::size_t bytes = static_cast<std::size_t>(block) * rows.word * columns.of.size();
-  if (columns.past_caches && bytes <= most_waiting && can_pass_caches()) {
+  if (columns.past_caches && bytes <= max_waiting && can_pass_caches()) {
     constexpr std::size_t line = 64;
     rows.ahead = (bytes / (pieces_of(gatherings, block) + 1) + line) / line * line;
     rows.rows = memory;

@@ -16,7 +16,7 @@ namespace tidu::cpu_detail {
 namespace {
 
 // Bytes of what is brought to a block's memory, at least: less stays in the nearest cache in any way.
-constexpr std::size_t least_gathered = std::size_t{1} << 16;
+constexpr std::size_t min_gathered = std::size_t{1} << 16;
 
 bool is_move(const Graph& graph, std::uint32_t operation) {
   return is_any_of(graph.operation(operation), prim::slice, prim::pad, prim::broadcast_in_dim, prim::iota) ||
@@ -82,7 +82,7 @@ LinesFinder::Unmade LinesFinder::unmade(std::uint32_t operation) const {
 bool LinesFinder::can_read(ValueId id, const Unmade& value) const {
   if (!value.lines) return false;
   const std::optional<Lines> lines = lines_to_read(*value.lines);
-  if (!lines || (lines->axes.size() > 1 && graph_.type(id).bytes() < least_gathered)) return false;
+  if (!lines || (lines->axes.size() > 1 && graph_.type(id).bytes() < min_gathered)) return false;
   if (value.from == no_index) return true;
   // It may live on until the groups have run: no more than twice what they would read, and where the last of
   // several may run much later, hardly more.

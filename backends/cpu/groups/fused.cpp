@@ -42,7 +42,8 @@ constexpr std::size_t block_memory = std::size_t{1} << 16;
 class GroupPlanner {
  public:
   GroupPlanner(const Program& program, std::size_t node, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels, const GroupExtras* extras)
+               const CompileOptions& options, const KernelTable& kernels,
+               const PrologueAndEpilogue* around_fusion)
       : program_(program),
         graph_(program.graph()),
         roots_(program.roots()),
@@ -50,8 +51,9 @@ class GroupPlanner {
         values_(values),
         options_(options),
         kernels_(kernels),
-        columns_(extras == nullptr || extras->columns.empty() ? nullptr : &extras->columns) {
-    if (extras != nullptr) lines_ = extras->lines;
+        columns_(around_fusion == nullptr || around_fusion->columns.empty() ? nullptr
+                                                                            : &around_fusion->columns) {
+    if (around_fusion != nullptr) lines_ = around_fusion->lines;
     for (std::uint32_t i = 0; i < values.operands.size(); ++i) operand_at_[values.operands[i]] = i;
     for (std::uint32_t i = 0; i < values.results.size(); ++i) result_at_[values.results[i]] = i;
     const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
@@ -77,8 +79,8 @@ class GroupPlanner {
     place_columns();
     state_.parts = place_folds();
     if (!finish_segments()) return Plan();
-    constexpr int most_threads = 64;
-    state_.threads = std::min(options_.threads, most_threads);
+    constexpr int max_threads = 64;
+    state_.threads = std::min(options_.threads, max_threads);
     state_.grain = std::max(element_grain / state_.block, std::int64_t{1}) * state_.block;
     const std::int64_t pieces = (state_.count + state_.grain - 1) / state_.grain;
     const std::int64_t at_once = std::clamp<std::int64_t>(pieces, 1, state_.threads);
@@ -189,7 +191,7 @@ class GroupPlanner {
     for (const LinesOperand& operand : lines_) {
       if (operand.lines.is_one_line()) {
         const std::size_t offset = static_cast<std::size_t>(operand.lines.offset) * operand.lines.size;
-        direct_[operand.value] = {Place::Kind::operand, operand_at_.at(operand.from), step_of(operand.value),
+        direct_[operand.value] = {ElementSource::Kind::operand, operand_at_.at(operand.from), step_of(operand.value),
                                   offset};
       } else {
         keep(operand.value);
@@ -232,7 +234,7 @@ class GroupPlanner {
       const auto kept = kept_.find(operand.value);
       if (kept == kept_.end()) continue;
       if (state_.line > 0)
-        lined_[operand.value] = {Place::Kind::lines, static_cast<std::uint32_t>(state_.linings.size()),
+        lined_[operand.value] = {ElementSource::Kind::lines, static_cast<std::uint32_t>(state_.linings.size()),
                                  step_of(operand.value)};
       state_.linings.push_back({operand.from == no_index ? no_index : operand_at_.at(operand.from),
                                 kept->second, operand.lines, operand.lines.are_equal(),
@@ -330,14 +332,14 @@ class GroupPlanner {
     const Type type = graph_.type(id);
     return type.size() == 1 ? 0 : static_cast<std::uint32_t>(size_of(type.dtype()));
   }
-  Place place_of(ValueId id) {
+  ElementSource place_of(ValueId id) {
     if (const auto lined = lined_.find(id); lined != lined_.end()) return lined->second;
     if (const auto kept = kept_.find(id); kept != kept_.end())
-      return {Place::Kind::kept, kept->second, step_of(id)};
+      return {ElementSource::Kind::kept, kept->second, step_of(id)};
     if (const auto direct = direct_.find(id); direct != direct_.end()) return direct->second;
     if (const auto operand = operand_at_.find(id); operand != operand_at_.end())
-      return {Place::Kind::operand, operand->second, step_of(id)};
-    return {Place::Kind::result, result_at_.at(id), step_of(id)};
+      return {ElementSource::Kind::operand, operand->second, step_of(id)};
+    return {ElementSource::Kind::result, result_at_.at(id), step_of(id)};
   }
 
   void place_columns() {
@@ -417,7 +419,7 @@ class GroupPlanner {
         filling.from = place_of(source);
       }
       state_.fillings.push_back(filling);
-      segment.in.push_back({Place::Kind::kept, to, static_cast<std::uint32_t>(size_of(dtype))});
+      segment.in.push_back({ElementSource::Kind::kept, to, static_cast<std::uint32_t>(size_of(dtype))});
     }
     // What nobody else reads has no memory yet.
     const ValueId result = operation.output();
@@ -466,8 +468,8 @@ class GroupPlanner {
   std::vector<Draft> drafts_;
   std::unordered_map<ValueId, std::size_t> segment_of_;
   std::unordered_map<ValueId, std::uint32_t> kept_;      // by value: bytes into a thread's memory
-  std::unordered_map<ValueId, Place> direct_;            // slices that are read where they come from
-  std::unordered_map<ValueId, Place> lined_;             // what is read line by line
+  std::unordered_map<ValueId, ElementSource> direct_;            // slices that are read where they come from
+  std::unordered_map<ValueId, ElementSource> lined_;             // what is read line by line
   std::unordered_map<ValueId, std::uint32_t> gathered_;  // columns
   std::vector<ValueId> aside_;
   std::size_t kernel_scratch_ = 0;
@@ -476,12 +478,13 @@ class GroupPlanner {
 }  // namespace
 
 Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
-                const CompileOptions& options, const KernelTable& kernels, const GroupExtras* extras) {
-  Plan plan = GroupPlanner(program, node, values, options, kernels, extras).plan();
+                const CompileOptions& options, const KernelTable& kernels,
+                const PrologueAndEpilogue* around_fusion) {
+  Plan plan = GroupPlanner(program, node, values, options, kernels, around_fusion).plan();
   if (plan) return plan;
   CompileOptions loops = options;
   loops.lanes = nullptr;
-  return GroupPlanner(program, node, values, loops, kernels, extras).plan();
+  return GroupPlanner(program, node, values, loops, kernels, around_fusion).plan();
 }
 
 }  // namespace tidu::cpu_detail

@@ -16,7 +16,7 @@
 namespace tidu::cpu_detail {
 
 /// What a group does beside its element-wise operations.
-struct GroupExtras {
+struct PrologueAndEpilogue {
   Columns columns;
   std::vector<LinesOperand> lines;
 };
@@ -25,6 +25,6 @@ struct GroupExtras {
 /// values.results, in this order. Throws Error (execution) where a kernel is missing.
 Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
                 const CompileOptions& options, const KernelTable& kernels,
-                const GroupExtras* extras = nullptr);
+                const PrologueAndEpilogue* around_fusion = nullptr);
 
 }  // namespace tidu::cpu_detail

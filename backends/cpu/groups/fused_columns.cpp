@@ -17,7 +17,7 @@ namespace tidu::cpu_detail {
 namespace {
 
 // Columns that only the group makes, at least.
-constexpr std::ptrdiff_t fewest_columns = 2;
+constexpr std::ptrdiff_t min_columns = 2;
 // Operations of the group for each column that it gathers, at least: for fewer its blocks need not be short.
 // One is enough where rows are short and lie one behind the other.
 constexpr std::size_t operations_for_each = 2;
@@ -192,7 +192,7 @@ void ColumnFinder::bring_together(std::size_t node, std::int64_t rows, Columns& 
 
   const std::unordered_set<ValueId> parts(of.begin(), of.end());
   const auto absorbed = [&](ValueId id) { return readers_[id] == 1 && parts.count(id) != 0; };
-  if (std::count_if(group.results.begin(), group.results.end(), absorbed) < fewest_columns) return;
+  if (std::count_if(group.results.begin(), group.results.end(), absorbed) < min_columns) return;
   passes::NodeValues with;
   with.operands = group.operands;
   std::unordered_set<ValueId> there(group.results.begin(), group.results.end());

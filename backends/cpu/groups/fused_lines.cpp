@@ -63,7 +63,7 @@ void copy_lines(const std::byte* from, std::ptrdiff_t step, std::int64_t count, 
 }
 
 // Where there an element of an axis comes from, the first one there being 0.
-std::int64_t turned(const LineAxis& axis, std::int64_t place) {
+std::int64_t transposed(const LineAxis& axis, std::int64_t place) {
   if (axis.turn == 0) return place - axis.begin;
   return place < axis.turn ? place - axis.turn + axis.extent : place - axis.turn;
 }
@@ -82,7 +82,7 @@ bool Lines::has_padded_lines() const {
 bool Lines::is_there(std::int64_t number) const {
   std::int64_t rest = number;
   for (std::size_t k = axes.size() - 1; k-- > 0; rest /= k > 0 ? axes[k].extent : 1) {
-    const std::int64_t there = turned(axes[k], k > 0 ? rest % axes[k].extent : rest);
+    const std::int64_t there = transposed(axes[k], k > 0 ? rest % axes[k].extent : rest);
     if (there < 0 || there >= axes[k].count) return false;
   }
   return true;
@@ -92,12 +92,12 @@ Lines::Found Lines::find(std::int64_t in_line, std::int64_t number, std::int64_t
   const LineAxis& line = axes.back();
   const std::int64_t end = in_line + count;
   Found found;
-  found.place = offset + turned(line, in_line) * line.stride;
+  found.place = offset + transposed(line, in_line) * line.stride;
   found.side_by_side = line.stride == 1 && !counts() && in_line >= line.begin &&
                        end <= line.begin + line.count && (in_line >= line.turn || end <= line.turn);
   std::int64_t rest = number;
   for (std::size_t k = axes.size() - 1; k-- > 0; rest /= k > 0 ? axes[k].extent : 1) {
-    const std::int64_t there = turned(axes[k], k > 0 ? rest % axes[k].extent : rest);
+    const std::int64_t there = transposed(axes[k], k > 0 ? rest % axes[k].extent : rest);
     found.side_by_side = found.side_by_side && there >= 0 && there < axes[k].count;
     found.place += there * axes[k].stride;
   }
@@ -109,7 +109,7 @@ void Lines::copy_whole(const std::byte* from, std::int64_t at, std::int64_t coun
   const std::int64_t extent = axes.back().extent;
   const std::size_t outer = axes.size() - 1;
   const auto bytes = [&](std::int64_t elements) { return elements * static_cast<std::int64_t>(size); };
-  std::array<std::int64_t, most_line_axes> places{};
+  std::array<std::int64_t, max_line_axes> places{};
   std::int64_t in_line = at % extent, rest = at / extent, first = offset;
   for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) {
     places[k] = rest % axes[k].extent;
@@ -142,7 +142,7 @@ void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std
   if (are_whole) return copy_whole(from, at, count, to);
   const LineAxis& line = axes.back();
   const std::size_t outer = axes.size() - 1;
-  std::array<std::int64_t, most_line_axes> places{};
+  std::array<std::int64_t, max_line_axes> places{};
   std::int64_t in_line = at % line.extent, rest = at / line.extent;
   for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) places[k] = rest % axes[k].extent;
   const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * size; };
@@ -153,10 +153,10 @@ void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std
   while (count > 0) {
     std::int64_t end = std::min(line.extent, in_line + count);
     if (in_line < line.turn) end = std::min(end, line.turn);
-    std::int64_t first = offset + (turned(line, in_line) - in_line) * line.stride;
+    std::int64_t first = offset + (transposed(line, in_line) - in_line) * line.stride;
     bool is_there = true;
     for (std::size_t k = 0; k < outer; ++k) {
-      const std::int64_t place = turned(axes[k], places[k]);
+      const std::int64_t place = transposed(axes[k], places[k]);
       is_there = is_there && place >= 0 && place < axes[k].count;
       first += place * axes[k].stride;
     }

@@ -12,7 +12,7 @@
 namespace tidu::cpu_detail {
 
 /// Axes of lines, at most.
-inline constexpr std::size_t most_line_axes = 8;
+inline constexpr std::size_t max_line_axes = 8;
 
 /// An axis of an array of which some elements are those of another.
 struct LineAxis {
@@ -65,8 +65,8 @@ struct LinesOperand {
 /// The elements of an array as they lie in memory, each of its axes one of the lines'.
 Lines lines_of_array(Type type);
 /// What the operation makes of an operand that is made so, by axes as the result has them; nothing of other
-/// operations, or where lines cannot say it: what was rolled is cut or padded where it was turned, or what is
-/// around it is no literal, or another one than before. Of an iota the operand does not count.
+/// operations, or where lines cannot say it: what was rolled is cut or padded where it was transposed, or
+/// what is around it is no literal, or another one than before. Of an iota the operand does not count.
 std::optional<Lines> lines_moved(const Graph& graph, std::uint32_t operation, const Lines& operand);
 /// The same elements with fewest axes; nothing where they do not come line by line, or lines are short.
 std::optional<Lines> lines_to_read(Lines lines);

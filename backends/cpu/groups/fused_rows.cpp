@@ -12,7 +12,7 @@
 #include "cpu/groups/reduce.hpp"
 #include "cpu/groups/rows.hpp"
 #include "cpu/groups/rows_plan.hpp"
-#include "cpu/groups/turned.hpp"
+#include "cpu/groups/transpose_epilogue.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/kernels/folds.hpp"
 #include "cpu/parallel.hpp"
@@ -22,8 +22,8 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr int most_threads = 64;
-constexpr std::size_t most_pointers = 640;
+constexpr int max_threads = 64;
+constexpr std::size_t max_pointers = 640;
 // Elements of a range where a thread waits awake for the next loop.
 constexpr std::int64_t short_grain = element_grain;
 
@@ -43,10 +43,10 @@ struct RowsState {
   std::size_t columns_bytes = 0;  // of a fold of one chunk, in scratch memory behind that of threads
   std::size_t memory = 0;         // of each thread
   std::size_t workers = 1;
-  std::optional<TurnedCopy> turned;  // then pieces are what is dealt to threads
-  std::uint32_t turned_result = 0;
-  std::size_t turned_size = 0;  // bytes of an element
-  std::size_t turned_at = 0;    // of a piece in a thread's memory
+  std::optional<TransposingCopy> transposed;  // then pieces are what is dealt to threads
+  std::uint32_t transposed_result = 0;
+  std::size_t transposed_size = 0;  // bytes of an element
+  std::size_t transposed_at = 0;    // of a piece in a thread's memory
 };
 
 template <class T>
@@ -75,10 +75,10 @@ class RowsRun {
       }
       const int mine = std::countr_zero(bits);
       std::byte* const memory = call_.scratch + static_cast<std::size_t>(mine) * s_.memory;
-      s_.turned ? pieces(begin, end, memory) : rows(begin, end, memory);
+      s_.transposed ? pieces(begin, end, memory) : rows(begin, end, memory);
       free_.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
     };
-    const std::int64_t count = s_.turned ? s_.turned->pieces() : s_.rows;
+    const std::int64_t count = s_.transposed ? s_.transposed->pieces() : s_.rows;
     if (s_.is_short) {
       parallel_for_awake(s_.threads, count, s_.grain, some);
     } else {
@@ -107,19 +107,19 @@ class RowsRun {
     return reinterpret_cast<const std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
   }
   void pieces(std::int64_t begin, std::int64_t end, std::byte* scratch) const {
-    const std::byte* pointers[most_pointers];
+    const std::byte* pointers[max_pointers];
     fill(pointers);
-    std::byte* const room = scratch + s_.turned_at;
+    std::byte* const room = scratch + s_.transposed_at;
     for (std::int64_t piece = begin; piece < end; ++piece) {
-      const std::int64_t first = s_.turned->begin(piece);
-      pointers[s_.num_operands + s_.turned_result] =
-          array_at(room, static_cast<std::size_t>(first) * s_.turned_size);
-      kernel_->run(pointers, scratch, first / code_.columns, s_.turned->count(piece) / code_.columns);
-      s_.turned->run(piece, room, call_.out[s_.turned_result]);
+      const std::int64_t first = s_.transposed->begin(piece);
+      pointers[s_.num_operands + s_.transposed_result] =
+          array_at(room, static_cast<std::size_t>(first) * s_.transposed_size);
+      kernel_->run(pointers, scratch, first / code_.columns, s_.transposed->count(piece) / code_.columns);
+      s_.transposed->run(piece, room, call_.out[s_.transposed_result]);
     }
   }
   void rows(std::int64_t begin, std::int64_t end, std::byte* scratch) const {
-    const std::byte* pointers[most_pointers];
+    const std::byte* pointers[max_pointers];
     fill(pointers);
     if (s_.folds.empty()) return periods(pointers, scratch, begin, end);
     for (std::int64_t at = begin; at < end; at += s_.fold_rows) {
@@ -182,19 +182,19 @@ void run_rows(const RowsState& s, const Call& call) noexcept { RowsRun(s, call).
 
 // Nothing to run where there is no code for all of the group.
 Plan plan_generated(const Program& program, std::size_t node, const passes::NodeValues& values,
-                    const CompileOptions& options, const TurnedResult* turned) {
-  if (options.lanes == nullptr || values.operands.size() + values.results.size() > most_pointers) return {};
+                    const CompileOptions& options, const TransposedResult* transposed) {
+  if (options.lanes == nullptr || values.operands.size() + values.results.size() > max_pointers) return {};
   std::optional<RowsPlan> plan =
-      turned != nullptr ? turned->plan
-                        : plan_rows_code(program, node, values, options.repeats, options.num_carry);
+      transposed != nullptr ? transposed->plan
+                            : plan_rows_code(program, node, values, options.repeats, options.num_carry);
   // What checks indices says where they are: no code does.
   if (!plan || (options.check_indices && plan->code.has_indices())) return {};
   RowsState state;
-  if (turned != nullptr) {
-    const auto at = std::find(values.results.begin(), values.results.end(), turned->result);
-    state.turned = turned->copy;
-    state.turned_result = static_cast<std::uint32_t>(at - values.results.begin());
-    state.turned_size = size_of(program.graph().type(turned->value).dtype());
+  if (transposed != nullptr) {
+    const auto at = std::find(values.results.begin(), values.results.end(), transposed->result);
+    state.transposed = transposed->copy;
+    state.transposed_result = static_cast<std::uint32_t>(at - values.results.begin());
+    state.transposed_size = size_of(program.graph().type(transposed->value).dtype());
   }
   state.num_operands = values.operands.size();
   state.num_results = values.results.size();
@@ -213,10 +213,10 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   state.period = plan->period;
   state.periodic = std::move(plan->periodic);
   state.fold_rows = fold_chunk * state.period;
-  state.threads = std::min(options.threads, most_threads);
+  state.threads = std::min(options.threads, max_threads);
   // What is dealt to threads: how many there are, and elements of one.
-  const std::int64_t count = state.turned ? state.turned->pieces() : state.rows;
-  const std::int64_t length = state.turned ? state.turned->most() : code.columns;
+  const std::int64_t count = state.transposed ? state.transposed->pieces() : state.rows;
+  const std::int64_t length = state.transposed ? state.transposed->most() : code.columns;
   state.grain = std::max<std::int64_t>(1, 2 * element_grain / length);
   state.is_short = count < 2 * state.grain;
   if (state.is_short) state.grain = std::max<std::int64_t>(1, short_grain / length);
@@ -227,8 +227,8 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   }
   const std::int64_t pieces = (count + state.grain - 1) / state.grain;
   state.workers = static_cast<std::size_t>(std::clamp<std::int64_t>(pieces, 1, state.threads));
-  state.memory = state.turned_at = aligned(state.kernel->scratch_bytes());
-  if (state.turned) state.memory += aligned(static_cast<std::size_t>(length) * state.turned_size);
+  state.memory = state.transposed_at = aligned(state.kernel->scratch_bytes());
+  if (state.transposed) state.memory += aligned(static_cast<std::size_t>(length) * state.transposed_size);
   state.period_size = static_cast<std::size_t>(code.columns * state.period) * size_of(code.dtype);
   state.columns_bytes = aligned(state.period_size);
   const std::size_t parts = static_cast<std::size_t>(chunks - 1) * state.folds.size() * state.columns_bytes;
@@ -315,9 +315,10 @@ Graph graph_of_group(const Program& program, std::size_t node, const passes::Nod
 
 Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
                const CompileOptions& options, const KernelTable& kernels, const std::shared_ptr<Arena>& arena,
-               const TurnedResults& turned) {
-  const auto with = turned.find(node);
-  Plan plan = plan_generated(program, node, values, options, with == turned.end() ? nullptr : &with->second);
+               const TransposedResults& transposed) {
+  const auto with = transposed.find(node);
+  Plan plan =
+      plan_generated(program, node, values, options, with == transposed.end() ? nullptr : &with->second);
   if (plan) return plan;
   ProgramOptions one_by_one = program.options();
   one_by_one.fuse = one_by_one.block = one_by_one.simplify = false;

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "cpu/compiled.hpp"
-#include "cpu/groups/turned.hpp"
+#include "cpu/groups/transpose_epilogue.hpp"
 #include "cpu/kernel_table.hpp"
 #include "tidu/cpu/program.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
@@ -12,10 +12,10 @@
 namespace tidu::cpu_detail {
 
 /// As plan_group, for a group of rows: one generated function, or, where there is none for all of its
-/// operations, one operation after another on whole arrays in scratch memory. If it is among `turned` it does
-/// that transpose as well.
+/// operations, one operation after another on whole arrays in scratch memory. If it is among `transposed` it
+/// does that transpose as well.
 Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
                const CompileOptions& options, const KernelTable& kernels, const std::shared_ptr<Arena>& arena,
-               const TurnedResults& turned);
+               const TransposedResults& transposed);
 
 }  // namespace tidu::cpu_detail

@@ -43,21 +43,21 @@ class BlockRun {
   // of two values.
   bool are_apart() const {
     for (const Segment& segment : s_.segments) {
-      for (const Place& out : segment.out) {
-        if (out.kind != Place::Kind::result) continue;
-        const auto is_there = [&](const Place& in) {
-          return in.kind == Place::Kind::operand && call_.in[in.index] == call_.out[out.index];
+      for (const ElementSource& out : segment.out) {
+        if (out.kind != ElementSource::Kind::result) continue;
+        const auto is_there = [&](const ElementSource& in) {
+          return in.kind == ElementSource::Kind::operand && call_.in[in.index] == call_.out[out.index];
         };
         if (std::any_of(segment.in.begin(), segment.in.end(), is_there)) return false;
       }
     }
     return true;
   }
-  std::byte* address(const Place& place, std::int64_t at) const {
+  std::byte* address(const ElementSource& place, std::int64_t at) const {
     const std::size_t offset = place.offset + static_cast<std::size_t>(at) * place.step;
     switch (place.kind) {
-      case Place::Kind::operand: return const_cast<std::byte*>(call_.in[place.index]) + offset;
-      case Place::Kind::result: return call_.out[place.index] + offset;
+      case ElementSource::Kind::operand: return const_cast<std::byte*>(call_.in[place.index]) + offset;
+      case ElementSource::Kind::result: return call_.out[place.index] + offset;
       default: return memory_ + place.index;
     }
   }
@@ -114,17 +114,17 @@ class BlockRun {
       const std::int64_t first = at + done;
       const std::int64_t some = std::min(count - done, until_cut(first));
       for (std::size_t i = 0; i < segment.in.size(); ++i) {
-        const Place& place = segment.in[i];
-        if (place.kind != Place::Kind::lines) {
+        const ElementSource& place = segment.in[i];
+        if (place.kind != ElementSource::Kind::lines) {
           in[i] = address(place, first);
           continue;
         }
         in[i] = line(place.index, first, some);
       }
       for (std::size_t i = 0; i < segment.out.size(); ++i) {
-        const Place& place = segment.out[i];
+        const ElementSource& place = segment.out[i];
         out[i] = address(place, first);
-        if (place.kind == Place::Kind::kept) out[i] += static_cast<std::size_t>(done) * place.step;
+        if (place.kind == ElementSource::Kind::kept) out[i] += static_cast<std::size_t>(done) * place.step;
       }
       if (apart_) {
         segment.kernel->run_apart(in.data(), out.data(), some);
@@ -183,7 +183,7 @@ class BlockRun {
   }
   template <class Word>
   void gather(const Gathering& gathering, std::int64_t at, std::int64_t count) {
-    std::int64_t found[most_rows];
+    std::int64_t found[max_rows];
     const std::int64_t* places = found;
     std::int64_t first = 0;
     if (gathering.indices == no_index) {
@@ -214,7 +214,7 @@ class BlockRun {
     const std::int64_t row = gathering.step;
     const Word* const matrix = reinterpret_cast<const Word*>(call_.in[gathering.matrix]) + at * row;
     std::int64_t first = 0;  // row
-    Word* columns[most_short_row] = {};
+    Word* columns[max_short_row] = {};
     const auto flush = [&] {
       for (std::int64_t i = 0; i < count; i += gathered_at_once) {
         const std::int64_t some = waiting_ != 0 ? std::min(gathered_at_once, count - i) : count - i;

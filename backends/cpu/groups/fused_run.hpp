@@ -16,7 +16,7 @@
 namespace tidu::cpu_detail {
 
 // Where a value is while a block runs.
-struct Place {
+struct ElementSource {
   enum class Kind : std::uint8_t { operand, result, kept, lines };
   Kind kind = Kind::operand;
   std::uint32_t index = 0;  // of `kept`: bytes into a thread's memory; of `lines`: of GroupState::linings
@@ -27,11 +27,11 @@ struct Place {
 struct Segment {
   std::shared_ptr<const VectorKernel> kernel;  // or, where null, plans for whole blocks and for the last one
   Plan whole, last;
-  std::vector<Place> in, out;
+  std::vector<ElementSource> in, out;
 };
 struct FoldStep {
   FoldFunctions functions;
-  Place from;
+  ElementSource from;
   std::uint32_t result = 0;
   std::size_t parts = 0;  // bytes into the scratch memory
   std::size_t size = 0;   // of an element
@@ -40,7 +40,7 @@ struct FoldStep {
 struct Filling {
   std::uint32_t to = 0;
   const std::byte* element = nullptr;
-  Place from;  // where `element` is null
+  ElementSource from;  // where `element` is null
   std::size_t size = 0;
 };
 struct Copying {
@@ -73,14 +73,14 @@ struct Gathering {
   std::vector<Run> runs;
 };
 struct Interleaving {
-  std::vector<Place> columns;
+  std::vector<ElementSource> columns;
   std::uint32_t result = 0;
   std::size_t word = 0;   // bytes
   std::size_t rows = 0;   // bytes into a thread's memory: of a block's, where they go past the caches
   std::size_t ahead = 0;  // of them that are copied at a time; 0: rows are written where they belong
 };
 // Elements of a block with one of these, at most; and of those, as many as are gathered at a time.
-inline constexpr std::int64_t most_rows = 128, gathered_at_once = 32;
+inline constexpr std::int64_t max_rows = 128, gathered_at_once = 32;
 
 struct GroupState {
   std::int64_t count = 0;

@@ -154,7 +154,7 @@ std::optional<Lines> lines_moved(const Graph& graph, std::uint32_t index, const 
 }
 
 std::optional<Lines> lines_to_read(Lines lines) {
-  if (lines.axes.empty() || lines.axes.size() > most_line_axes) return std::nullopt;
+  if (lines.axes.empty() || lines.axes.size() > max_line_axes) return std::nullopt;
   std::int64_t size = 1;
   for (const LineAxis& axis : lines.axes) size *= axis.extent;
   merge_axes(lines.axes);

@@ -79,10 +79,10 @@ void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y)
     static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
     using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     constexpr std::int64_t at_once = 256, fewest = 16;
-    T columns[most_short_row][at_once];
+    T columns[max_short_row][at_once];
     for (; is_short_row(length) && lines - k >= fewest;) {
       const std::int64_t some = std::min(at_once, (lines - k) / together * together);
-      Word* to[most_short_row];
+      Word* to[max_short_row];
       for (std::int64_t i = 0; i < length; ++i) to[i] = reinterpret_cast<Word*>(i == 0 ? y + k : columns[i]);
       split_short_rows(reinterpret_cast<const Word*>(x), length, some, to);
       for (std::int64_t i = 1; i < length; ++i) kernel.row(y + k, columns[i], some);
@@ -124,8 +124,8 @@ T fold_all(const ReductionShape& s, const T* x) {
 
 /// Are there short lines, each output's several, beside those of the next output? So windows of pictures are.
 inline bool has_lines_side_by_side(const ReductionShape& s) {
-  constexpr std::int64_t fewest = 8, most_folds = 16;
-  return s.inner_reduced && s.inner > 0 && s.inner < short_line && s.folds > 1 && s.folds <= most_folds &&
+  constexpr std::int64_t fewest = 8, max_folds = 16;
+  return s.inner_reduced && s.inner > 0 && s.inner < short_line && s.folds > 1 && s.folds <= max_folds &&
          !s.kept.empty() && s.kept.back().stride == s.inner && s.kept.back().extent >= fewest;
 }
 /// Of so many outputs of such, the first of whose elements start at x: each as fold_all, but that other NaN

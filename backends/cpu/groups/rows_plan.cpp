@@ -306,8 +306,8 @@ class RowsPlanner {
     }
     for (const VectorInst& store : last) list_.add(store);
     // Many vectors at once have so many copies of the steps, each of which has a number.
-    constexpr std::size_t most_copies = 16;
-    if (most_copies * list_.steps.size() >= no_register) return false;
+    constexpr std::size_t max_copies = 16;
+    if (max_copies * list_.steps.size() >= no_register) return false;
     code_.phases.back().elements = std::move(list_.steps);
     return true;
   }

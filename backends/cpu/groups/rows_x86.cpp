@@ -38,8 +38,8 @@ class RowsGenerator : private FoldAssembler {
     find_fetched();
     hold();
     Xbyak::Label left, done;
-    for (halves_ = 2; most_together_ > 1 && halves_ > 0; --halves_) {
-      together_ = most_together_;
+    for (halves_ = 2; max_together_ > 1 && halves_ > 0; --halves_) {
+      together_ = max_together_;
       Xbyak::Label rows, fewer;
       const auto compare = [&] {
         mov(rax, ptr[rbp - 8]);
@@ -54,7 +54,7 @@ class RowsGenerator : private FoldAssembler {
       jge(rows, T_NEAR);
       L(fewer);
     }
-    if (most_together_ > 1) {
+    if (max_together_ > 1) {
       test(rax, rax);
       jz(done, T_NEAR);
     }
@@ -90,18 +90,18 @@ class RowsGenerator : private FoldAssembler {
   }
   // See Note [Held values].
   void hold() {
-    constexpr std::size_t most_vectors = 16, most_steps = 256;
+    constexpr std::size_t max_vectors = 16, max_steps = 256;
     constexpr std::int64_t many_rows = 16;
     if (code_.phases.size() != 1) return;
     const std::vector<VectorInst>& steps = code_.phases[0].elements;
-    is_straight_ = row_vectors() <= most_vectors && !calls_out(steps) && code_.phases[0].row.empty() &&
-                   steps.size() * row_vectors() <= most_steps &&
+    is_straight_ = row_vectors() <= max_vectors && !calls_out(steps) && code_.phases[0].row.empty() &&
+                   steps.size() * row_vectors() <= max_steps &&
                    std::none_of(steps.begin(), steps.end(), [](const VectorInst& step) {
                      return is_fold(step.op) || (is_column_fold(step.op) && step.bits != 0);
                    });
     const auto folds = static_cast<std::size_t>(std::count_if(
         steps.begin(), steps.end(), [](const VectorInst& step) { return is_column_fold(step.op); }));
-    is_straight_ = is_straight_ && folds * row_vectors() <= most_accumulators() / 2;
+    is_straight_ = is_straight_ && folds * row_vectors() <= max_accumulators() / 2;
     if (!is_straight_) return;
     const int last = is_512_ ? 16 : 9;  // of the registers that are held
     limit_ = is_512_ ? num_registers_ : spare_register;

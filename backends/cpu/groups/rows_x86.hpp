@@ -31,7 +31,7 @@ class RowsAssembler : protected VectorAssembler {
     for (const RowsCode::Phase& phase : code.phases) folds = std::max(folds, folds_of(phase).size());
     kept_at_ = accumulators_at_ + folds * static_cast<std::size_t>(many_lanes * element_);
     kept_size_ = aligned(static_cast<std::size_t>(code.columns * element_)) + line;
-    picks_at_ = kept_at_ + code.num_kept * kept_size_ * static_cast<std::size_t>(most_rows());
+    picks_at_ = kept_at_ + code.num_kept * kept_size_ * static_cast<std::size_t>(max_rows());
     scratch_ = picks_at_ + aligned(code.picks.size() * sizeof(void*));
   }
 
@@ -59,8 +59,8 @@ class RowsAssembler : protected VectorAssembler {
   }
   // How many rows are computed side by side: as many as fill a register of some width.
   void find_together() {
-    constexpr std::int64_t most_vectors = 4;  // of a row
-    constexpr std::size_t most_steps = 640;   // of the rows together
+    constexpr std::int64_t max_vectors = 4;  // of a row
+    constexpr std::size_t max_steps = 640;   // of the rows together
     const std::int64_t vectors = (code_.columns + lanes_ - 1) / lanes_;
     std::size_t folds = 0, steps = 0;
     bool calls = false;
@@ -69,14 +69,14 @@ class RowsAssembler : protected VectorAssembler {
       steps += phase.elements.size();
       calls = calls || calls_out(phase.elements);
     }
-    if (folds == 0 || calls || vectors > most_vectors || !code_.picks.empty()) return;
+    if (folds == 0 || calls || vectors > max_vectors || !code_.picks.empty()) return;
     const std::size_t accumulators = folds * static_cast<std::size_t>(few_lanes / lanes_);
     for (const int bytes : {32, 16}) {
       const std::int64_t rows = bytes / element_;
       const auto count = static_cast<std::size_t>(rows);
-      if (rows * vectors > 16 || count * accumulators > most_accumulators()) continue;
-      if (count * static_cast<std::size_t>(vectors) * steps > most_steps) continue;
-      most_together_ = rows;
+      if (rows * vectors > 16 || count * accumulators > max_accumulators()) continue;
+      if (count * static_cast<std::size_t>(vectors) * steps > max_steps) continue;
+      max_together_ = rows;
       return;
     }
   }
@@ -87,8 +87,8 @@ class RowsAssembler : protected VectorAssembler {
     });
   }
   // That have values, or are kept, at a time.
-  std::int64_t most_rows() const { return most_together_ > 1 ? 2 * most_together_ : 1; }
-  std::size_t most_accumulators() const { return is_512_ ? 16U : 8U; }
+  std::int64_t max_rows() const { return max_together_ > 1 ? 2 * max_together_ : 1; }
+  std::size_t max_accumulators() const { return is_512_ ? 16U : 8U; }
   int columns_left() const { return static_cast<int>(code_.columns % lanes_); }
 
   // A fold's step in its place among others.
@@ -246,7 +246,7 @@ class RowsAssembler : protected VectorAssembler {
     return ptr[from + r13 * element_ + offset_of(id)];
   }
   Address in_kept(std::size_t id, std::uint32_t index) {
-    const auto array = static_cast<std::size_t>(index * most_rows() + rows_[id]);
+    const auto array = static_cast<std::size_t>(index * max_rows() + rows_[id]);
     return ptr[r15 + r13 * element_ + (kept_at_ + array * kept_size_ + offset_of(id))];
   }
   // A value of the first of the rows together, and of the row-th.
@@ -438,7 +438,7 @@ class RowsAssembler : protected VectorAssembler {
   const RowsCode::Phase* fetching_ = nullptr;
   std::vector<int> copies_;         // by step: which vector it is of
   std::vector<std::int64_t> rows_;  // and which of the rows together
-  std::int64_t most_together_ = 1, together_ = 1;
+  std::int64_t max_together_ = 1, together_ = 1;
   std::int64_t halves_ = 1, first_row_ = 0;  // see Note [Halves]
   bool of_row_ = false;                      // are steps of the row alone?
   int masked_copy_ = nowhere;

@@ -25,8 +25,7 @@ class FoldAssembler : protected RowsAssembler {
     for (const VectorInst& step : *elements_) {
       if (is_column_fold(step.op) && step.bits == 0) column_folds_.push_back(step.index);
     }
-    if (num_accumulators() + column_folds_.size() * row_vectors() > most_accumulators())
-      column_folds_.clear();
+    if (num_accumulators() + column_folds_.size() * row_vectors() > max_accumulators()) column_folds_.clear();
   }
   // For `count` elements of one row: those that nothing was folded into yet.
   void start_accumulators(std::int64_t count) {
@@ -65,7 +64,7 @@ class FoldAssembler : protected RowsAssembler {
       extremum(with(op), r, a, b);
     }
   }
-  bool in_registers() const { return !calls_ && num_accumulators() <= most_accumulators(); }
+  bool in_registers() const { return !calls_ && num_accumulators() <= max_accumulators(); }
   std::size_t num_accumulators() const {
     return folds_.size() * static_cast<std::size_t>(accumulators_ * together_);
   }

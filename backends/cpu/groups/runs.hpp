@@ -26,8 +26,8 @@
 namespace tidu::cpu_detail {
 
 /// Elements of the arrays of a run. Functions of so many elements are always those of lanes.
-inline constexpr std::int64_t fewest_in_run = 8;
-inline constexpr std::int64_t most_in_run = 63;
+inline constexpr std::int64_t min_in_run = 8;
+inline constexpr std::int64_t max_in_run = 63;
 
 /// Steps (see VectorOp) on arrays of `elements` elements and on single ones. Operands and results are
 /// numbered together, as pointers. What is loaded of one element, folds, and what is computed of them alone
@@ -69,9 +69,9 @@ std::vector<Run> find_runs(const Program& program, const CompileOptions& options
 
 /// May the code run in vectors of so many bytes? Longer arrays are for loops.
 constexpr bool fits_run(std::int64_t elements, DType dtype, std::int64_t vector_bytes) {
-  constexpr std::int64_t most_vectors = 4;
-  return elements >= fewest_in_run && elements <= most_in_run &&
-         elements * static_cast<std::int64_t>(size_of(dtype)) <= most_vectors * vector_bytes;
+  constexpr std::int64_t max_vectors = 4;
+  return elements >= min_in_run && elements <= max_in_run &&
+         elements * static_cast<std::int64_t>(size_of(dtype)) <= max_vectors * vector_bytes;
 }
 
 /// The C++ library's function of one element, of f32 or f64; null for those of two. In runs_plan.cpp.

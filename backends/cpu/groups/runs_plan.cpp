@@ -15,13 +15,13 @@ namespace tidu::cpu_detail {
 namespace {
 
 // Operations of a run, at least and at most, where it is cut from a longer stretch.
-constexpr std::size_t fewest_operations = 32;
-constexpr std::size_t most_operations = 160;
+constexpr std::size_t min_operations = 32;
+constexpr std::size_t max_operations = 160;
 // Operations of a run at all.
-constexpr std::size_t fewest_at_end = 4;
+constexpr std::size_t min_at_end = 4;
 // How often code runs in one run of the program, at least: generating it takes as long as running what it
 // does some hundred times.
-constexpr std::int64_t fewest_equal = 8;
+constexpr std::int64_t min_equal = 8;
 
 // What an operation is for runs.
 struct Kind {
@@ -64,7 +64,7 @@ class RunFinder {
     finish_stretch();
     std::unordered_map<std::uint64_t, std::int64_t> equal;
     for (const Piece& piece : pieces_) equal[piece.hash] += options_.repeats;
-    std::erase_if(pieces_, [&](const Piece& piece) { return equal[piece.hash] < fewest_equal; });
+    std::erase_if(pieces_, [&](const Piece& piece) { return equal[piece.hash] < min_equal; });
     if (pieces_.empty()) return {};
     find_last_reads();
     for (const Piece& piece : pieces_) draft(piece);
@@ -177,7 +177,7 @@ class RunFinder {
   // See Note [Cuts].
   void finish_stretch() {
     const std::size_t count = stretch_.size();
-    if (elements_ != 1 && dtype_ != bool_ && count >= fewest_at_end) {
+    if (elements_ != 1 && dtype_ != bool_ && count >= min_at_end) {
       // Of the operations up to a place a few count.
       constexpr std::size_t window = 3;
       std::vector<std::uint64_t> at(count + window), around(count);
@@ -188,17 +188,16 @@ class RunFinder {
       }
       for (std::size_t begin = 0; begin < count;) {
         std::size_t end = count;
-        if (count - begin > fewest_operations) {
+        if (count - begin > min_operations) {
           const auto place = [&](std::size_t k) {
             return around.begin() + static_cast<std::ptrdiff_t>(std::min(count, k));
           };
-          const auto least =
-              std::min_element(place(begin + fewest_operations), place(begin + most_operations));
+          const auto least = std::min_element(place(begin + min_operations), place(begin + max_operations));
           end = static_cast<std::size_t>(least - around.begin());
         }
         Piece piece{first_ + begin, end - begin, dtype_, elements_, 0};
         for (std::size_t k = begin; k < end; ++k) piece.hash = mixed(piece.hash + at[k + window]);
-        if (piece.count >= fewest_at_end) pieces_.push_back(piece);
+        if (piece.count >= min_at_end) pieces_.push_back(piece);
         begin = end;
       }
     }
@@ -287,8 +286,8 @@ class RunFinder {
       const VectorOp store = mask ? VectorOp::store_mask : one ? VectorOp::store_row : VectorOp::store;
       code.add({.op = store, .a = lane, .index = pointer(draft, result), .bits = mask && one ? 1U : 0U});
     }
-    constexpr std::size_t most_steps = 4096;
-    if (code.steps.size() <= most_steps) drafts_.push_back(std::move(draft));
+    constexpr std::size_t max_steps = 4096;
+    if (code.steps.size() <= max_steps) drafts_.push_back(std::move(draft));
   }
   static std::uint32_t pointer(Draft& draft, ValueId id) {
     draft.run.values.push_back(id);
@@ -309,7 +308,7 @@ class RunFinder {
     std::vector<Run> runs;
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       Equal& known = equal[hashes[i]];
-      if (known.count < fewest_equal) continue;
+      if (known.count < min_equal) continue;
       std::shared_ptr<const RunKernel>& kernel = known.kernel;
       if (kernel == nullptr || !(kernel->code() == drafts_[i].code))
         kernel = options_.lanes->compile(drafts_[i].code);
@@ -352,7 +351,7 @@ std::vector<Run> find_runs(const Program& program, const CompileOptions& options
                            const std::vector<bool>& alone) {
   if (options.lanes == nullptr || !program.options().fuse) return {};
   const auto nodes = static_cast<std::int64_t>(program.schedule().nodes.size());
-  if (nodes * options.repeats < fewest_equal * static_cast<std::int64_t>(fewest_at_end)) return {};
+  if (nodes * options.repeats < min_equal * static_cast<std::int64_t>(min_at_end)) return {};
   return RunFinder(program, options, alone).find();
 }
 

@@ -15,7 +15,7 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::int64_t complex_grain = 16384, complex_block = 256, fewest_complex = 64;
+constexpr std::int64_t complex_grain = 16384, complex_block = 256, min_complex = 64;
 
 struct ComplexExpState {
   std::shared_ptr<const VectorKernel> kernel;  // of real and imaginary parts, to these
@@ -65,7 +65,7 @@ void complex_exp(const ComplexExpState& s, const Call& call) {
 Plan plan_complex_exp(const PlanRequest& request, const Plan& plain) {
   const Type type = request.out[0];
   if (request.lanes == nullptr || &request.op.primitive() != &prim::exp || !is_complex(type.dtype()) ||
-      (type.size() < fewest_complex && !request.part))
+      (type.size() < min_complex && !request.part))
     return Plan();
   VectorProgram code;
   const DType dtype = code.dtype = real_dtype(type.dtype());

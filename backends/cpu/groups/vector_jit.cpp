@@ -1,4 +1,4 @@
-// vector_code.cpp - the ends of arrays that do not fill a vector, and the kernels that are kept.
+// vector_jit.cpp - the ends of arrays that do not fill a vector, and the kernels that are kept.
 #include "cpu/groups/vector_ir.hpp"
 
 #include <cstring>

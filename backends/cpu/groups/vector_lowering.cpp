@@ -150,7 +150,7 @@ VirtualRegister round(Steps& s, const Op& op, Lanes x) {
   return op.string("rounding_method") == "away_from_zero" ? no_register : s.of(VectorOp::round, x[0]);
 }
 // As detail::truncated: what to_whole makes of what is too large has the bits of the largest when all are
-// turned, and those of NaN are cleared.
+// transposed, and those of NaN are cleared.
 VirtualRegister truncate(Steps& s, VirtualRegister x) {
   if (s.dtype() != f32) return no_register;
   const VirtualRegister large = s.of(VectorOp::less_equal, s.immediate(0x1p31), x);

@@ -1,5 +1,5 @@
-// special_functions.cpp - see special_functions.hpp.
-#include "cpu/groups/special_functions.hpp"
+// vector_special.cpp - see vector_special.hpp.
+#include "cpu/groups/vector_special.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 namespace tidu::cpu_detail {
 namespace {
 
-constexpr std::int64_t special_grain = 16384, special_block = 128, fewest_special = 64;
+constexpr std::int64_t special_grain = 16384, special_block = 128, min_special = 64;
 constexpr double special_far = 10;  // where the series have all digits
 constexpr int special_steps = 10, half_special_steps = 5;
 
@@ -124,7 +124,7 @@ Plan plan_special_functions(const PlanRequest& request, const Plan& plain) {
     return Plan();
   const Type type = request.out[0];
   const bool is_digamma = &primitive == &prim::digamma, is_f32 = type.dtype() == f32;
-  if ((!is_f32 && !(is_digamma && type.dtype() == f64)) || (type.size() < fewest_special && !request.part))
+  if ((!is_f32 && !(is_digamma && type.dtype() == f64)) || (type.size() < min_special && !request.part))
     return Plan();
   VectorProgram code{.dtype = f64, .steps = {}, .num_operands = 1, .num_results = 1};
   const std::uint16_t x = code.add({.op = VectorOp::load, .index = 0});

@@ -1,4 +1,4 @@
-// special_functions.hpp - digamma and lgamma of many numbers.
+// vector_special.hpp - digamma and lgamma of many numbers.
 #pragma once
 
 #include "cpu/kernel.hpp"

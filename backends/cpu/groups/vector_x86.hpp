@@ -72,7 +72,7 @@ class VectorAssembler : protected SectionAssembler {
     } else if (calls_out(step)) {
       call_function(i, step);
     } else if (step.op == VectorOp::call) {
-      call_written_out(i, step);
+      call_inlined(i, step);
       used(step);
     } else {
       compute(i, step);
@@ -354,7 +354,7 @@ class VectorAssembler : protected SectionAssembler {
     put(i, number_of(p));
   }
 
-  void call_written_out(std::size_t i, const VectorInst& s) {
+  void call_inlined(std::size_t i, const VectorInst& s) {
     if (is_circular(s)) return circular_function(i, s);
     is(s, VectorFunction::exp) ? exponential(i, s) : hyperbolic_tangent(i, s);
   }

@@ -85,14 +85,14 @@ class SectionAssembler : protected CircularAssembler {
   static std::vector<std::pair<int, What>> often_used(const std::map<What, int>& uses, std::int64_t times) {
     std::vector<std::pair<int, What>> wanted;
     for (const auto& [what, count] : uses) {
-      if (count * times > least_uses) wanted.emplace_back(-count, what);
+      if (count * times > min_uses) wanted.emplace_back(-count, what);
     }
     std::sort(wanted.begin(), wanted.end());
     return wanted;
   }
 
   static constexpr int bank_size = 16;  // see Note [Pairs] in vector_x86.cpp
-  static constexpr int least_uses = 2;  // that repay holding a constant, if there are more
+  static constexpr int min_uses = 2;    // that repay holding a constant, if there are more
 
   int limit_;  // registers from it on are no values'
   // See Note [Held constants].

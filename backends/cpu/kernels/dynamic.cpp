@@ -11,7 +11,7 @@ namespace tidu::cpu_detail {
 namespace {
 
 // Where the window begins in the array: the start indices are the operands from `first` on.
-struct WindowPlace {
+struct WindowOffset {
   struct Axis {
     std::int64_t last;    // greatest place to begin at
     std::int64_t stride;  // bytes
@@ -20,8 +20,8 @@ struct WindowPlace {
   std::size_t first;
   bool wide;  // i64, else i32
 
-  static WindowPlace of(const PlanRequest& request, Type array, Type window, std::size_t first) {
-    WindowPlace place{std::vector<Axis>(array.rank()), first, false};
+  static WindowOffset of(const PlanRequest& request, Type array, Type window, std::size_t first) {
+    WindowOffset place{std::vector<Axis>(array.rank()), first, false};
     if (window.size() == 0) return place;  // it is never asked for
     auto stride = static_cast<std::int64_t>(size_of(array.dtype()));
     for (std::size_t k = array.rank(); k-- > 0; stride *= array.dim(k))
@@ -56,7 +56,7 @@ StridedCopy copy_of(Type array, Type window, bool into_array, int threads) {
 }
 
 struct SliceState {
-  WindowPlace place;
+  WindowOffset place;
   StridedCopy copy;
   bool empty;
 };
@@ -67,13 +67,13 @@ void dynamic_slice(const SliceState& s, const Call& call) {
 Plan plan_dynamic_slice(const PlanRequest& request) {
   const Type array = request.in[0];
   const Type window = request.out[0];
-  return make_plan<SliceState, dynamic_slice>({WindowPlace::of(request, array, window, 1),
+  return make_plan<SliceState, dynamic_slice>({WindowOffset::of(request, array, window, 1),
                                                copy_of(array, window, false, request.threads),
                                                window.size() == 0});
 }
 
 struct UpdateState {
-  WindowPlace place;
+  WindowOffset place;
   StridedCopy copy;
   std::size_t bytes;  // of the array
   bool empty;         // is the update?
@@ -86,7 +86,7 @@ void dynamic_update_slice(const UpdateState& s, const Call& call) {
 Plan plan_update(const PlanRequest& request) {
   const Type array = request.in[0];
   const Type window = request.in[1];
-  return make_plan<UpdateState, dynamic_update_slice>({WindowPlace::of(request, array, window, 2),
+  return make_plan<UpdateState, dynamic_update_slice>({WindowOffset::of(request, array, window, 2),
                                                        copy_of(array, window, true, request.threads),
                                                        array.bytes(), window.size() == 0});
 }

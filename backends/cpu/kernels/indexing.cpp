@@ -64,7 +64,7 @@ bool are_in_range(const IndexState& s, const I* indices, std::int64_t count) {
 
 // Threads share what moves more than that.
 constexpr std::size_t bytes_of_piece = std::size_t{1} << 16;
-constexpr std::int64_t most_pieces = 16;  // each of which reads all indices
+constexpr std::int64_t max_pieces = 16;  // each of which reads all indices
 
 // How many things of so many bytes make a piece.
 std::int64_t piece_of(std::size_t bytes) {
@@ -246,7 +246,7 @@ void scatter_add(const IndexState& s, const Call& call) {
     const std::int64_t pieces =
         static_cast<std::size_t>(s.inner) * sizeof(T) < long_row
             ? 1
-            : std::min<std::int64_t>(most_pieces, static_cast<std::int64_t>(bytes / bytes_of_piece));
+            : std::min<std::int64_t>(max_pieces, static_cast<std::int64_t>(bytes / bytes_of_piece));
     const std::int64_t rows = std::max<std::int64_t>(1, s.extent);
     share(pieces < 2 ? 1 : s.threads, rows, bytes / static_cast<std::size_t>(rows),
           (rows + pieces - 1) / std::max<std::int64_t>(pieces, 1),

@@ -56,14 +56,14 @@ struct VectorOf<std::uint64_t, 8> {
 // of all columns, which are then words of vector j % Row.
 constexpr int in_rows(int row, int k, int i) { return i * row + k; }
 
-// Places for a shuffle of the first two vectors, of the others, and of what both give.
+// ShuffleIndices for a shuffle of the first two vectors, of the others, and of what both give.
 template <int Lanes>
-struct Places {
+struct ShuffleIndices {
   int first[Lanes], second[Lanes], both[Lanes];
 };
 template <int Row, int Lanes>
-constexpr Places<Lanes> column_places(int k) {
-  Places<Lanes> places{};
+constexpr ShuffleIndices<Lanes> column_places(int k) {
+  ShuffleIndices<Lanes> places{};
   for (int i = 0; i < Lanes; ++i) {
     const int at = in_rows(Row, k, i);
     const bool is_first = at < 2 * Lanes;
@@ -74,8 +74,8 @@ constexpr Places<Lanes> column_places(int k) {
   return places;
 }
 template <int Row, int Lanes>
-constexpr Places<Lanes> row_places(int v) {
-  Places<Lanes> places{};
+constexpr ShuffleIndices<Lanes> row_places(int v) {
+  ShuffleIndices<Lanes> places{};
   for (int j = 0; j < Lanes; ++j) {
     const int at = v * Lanes + j, i = at / Row, k = at % Row;
     const bool is_first = k < 2;
@@ -117,7 +117,7 @@ constexpr Places<Lanes> row_places(int v) {
         const auto put = [&](Word * column, const Vector& words) __attribute__((always_inline)) {          \
           if (column != nullptr) std::memcpy(column + i, &words, sizeof words);                            \
         };                                                                                                 \
-        (put(to[k], shuffled(x, ColumnPlaces<Row, Lanes, k>(), std::make_index_sequence<Lanes>())), ...);  \
+        (put(to[k], shuffled(x, ColumnShuffle<Row, Lanes, k>(), std::make_index_sequence<Lanes>())), ...); \
       }                                                                                                    \
       return i;                                                                                            \
     }                                                                                                      \
@@ -130,7 +130,7 @@ constexpr Places<Lanes> row_places(int v) {
         Vector x[Row];                                                                                     \
         for (int k = 0; k < Row; ++k) std::memcpy(&x[k], from[k] + i, sizeof x[k]);                        \
         const Vector rows[] = {                                                                            \
-            shuffled(x, RowPlaces<Row, Lanes, v>(), std::make_index_sequence<Lanes>())...};                \
+            shuffled(x, RowShuffle<Row, Lanes, v>(), std::make_index_sequence<Lanes>())...};               \
         std::memcpy(to + i * Row, rows, sizeof rows);                                                      \
       }                                                                                                    \
       return i;                                                                                            \
@@ -138,14 +138,14 @@ constexpr Places<Lanes> row_places(int v) {
   };
 
 template <int Row, int Lanes, int k>
-struct ColumnPlaces {
+struct ColumnShuffle {
   static constexpr int row = Row;
-  static constexpr Places<Lanes> value() { return column_places<Row, Lanes>(k); }
+  static constexpr ShuffleIndices<Lanes> value() { return column_places<Row, Lanes>(k); }
 };
 template <int Row, int Lanes, int v>
-struct RowPlaces {
+struct RowShuffle {
   static constexpr int row = Row;
-  static constexpr Places<Lanes> value() { return row_places<Row, Lanes>(v); }
+  static constexpr ShuffleIndices<Lanes> value() { return row_places<Row, Lanes>(v); }
 };
 TIDU_SHORT_ROWS(ByAvx2, "avx2")
 TIDU_SHORT_ROWS(ByAvx512, "avx512f")

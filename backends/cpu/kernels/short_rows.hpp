@@ -8,8 +8,8 @@
 
 namespace tidu::cpu_detail {
 
-inline constexpr std::int64_t least_short_row = 2, most_short_row = 4;
-inline bool is_short_row(std::int64_t words) { return words >= least_short_row && words <= most_short_row; }
+inline constexpr std::int64_t min_short_row = 2, max_short_row = 4;
+inline bool is_short_row(std::int64_t words) { return words >= min_short_row && words <= max_short_row; }
 
 /// to[k][i] = from[i row + k] for i in [0, count) and k in [0, row), where to[k] is not null. Nothing behind
 /// the last word that is asked for is read. `row` is a short one; Word std::uint32_t or std::uint64_t;

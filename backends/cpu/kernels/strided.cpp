@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t tile = 64;  // rows
 // Every axis has at least 2 elements, so that no more than this many fit into an address space.
-constexpr std::size_t most_axes = 64;
+constexpr std::size_t max_axes = 64;
 
 template <std::size_t bytes>
 void copy_ends(const std::byte* from, std::byte* to, std::size_t count) {
@@ -169,7 +169,7 @@ void copy_twice(std::int64_t count, std::int64_t lines, std::int64_t line, const
     for (std::int64_t k = 0; k < lines; ++k) to[k * line + 2 * i] = to[k * line + 2 * i + 1] = element;
   }
 }
-// Of its own, so that vectors are turned: where the stride is not known, elements go one by one.
+// Of its own, so that vectors are transposed: where the stride is not known, elements go one by one.
 template <class E>
 void copy_backward(std::int64_t count, const E* from, E* to) {
   TIDU_INDEPENDENT
@@ -181,7 +181,7 @@ constexpr bool is_word = std::is_same_v<E, std::uint32_t> || std::is_same_v<E, s
 template <class E>
 void copy_first_of_rows(std::int64_t count, std::int64_t row, const E* from, E* to) {
   if constexpr (is_word<E>) {
-    E* const columns[most_short_row] = {to};
+    E* const columns[max_short_row] = {to};
     split_short_rows(from, row, count, columns);
   }
 }
@@ -219,12 +219,12 @@ void copy_narrow_lines(const StridedAxis& outer, std::int64_t step, const E* fro
     for (int k = 0; k < count; ++k) to[k] = from[k * step];
   }
 }
-constexpr std::int64_t most_narrow = 8;
+constexpr std::int64_t max_narrow = 8;
 template <class E>
 void copy_narrow(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
   if constexpr (is_word<E>) {
     if (is_short_row(inner.extent) && outer.from == 1 && outer.to == inner.extent) {
-      const E* columns[most_short_row] = {};
+      const E* columns[max_short_row] = {};
       for (std::int64_t k = 0; k < inner.extent; ++k) columns[k] = from + k * inner.from;
       return join_short_rows(columns, inner.extent, outer.extent, to);
     }
@@ -260,7 +260,7 @@ void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* fro
     repeat_line(inner.extent, outer.extent, from, to);
   } else if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
     copy_short_lines({1, 0, 0}, outer, bytes, from, to);
-  } else if (inner.to == 1 && inner.extent >= 2 && inner.extent <= most_narrow) {
+  } else if (inner.to == 1 && inner.extent >= 2 && inner.extent <= max_narrow) {
     copy_narrow(outer, inner, from, to);
   } else if (inner.to == 1 && inner.from == 2 && !is_word<E>) {
     for (std::int64_t i = 0; i < outer.extent; ++i)
@@ -278,7 +278,7 @@ void copy_tile(std::int64_t count, std::int64_t step, std::int64_t rows, std::in
                E* to) {
   if constexpr (is_word<E>) {
     if (is_short_row(count) && apart == count) {
-      E* columns[most_short_row] = {};
+      E* columns[max_short_row] = {};
       for (std::int64_t i = 0; i < count; ++i) columns[i] = to + i * step;
       return split_short_rows(from, count, rows, columns);
     }
@@ -427,7 +427,7 @@ void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
   for (std::size_t k = outer; k < axes_.size(); ++k) block_size *= axes_[k].extent;
   const std::int64_t grain = std::max<std::int64_t>(1, 4 * element_grain / block_size);
   parallel_for(threads_, blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-    std::array<std::int64_t, most_axes> at;
+    std::array<std::int64_t, max_axes> at;
     std::int64_t left = begin, to_at = 0, from_at = 0;
     for (std::size_t k = outer; k-- > 0;) {
       at[k] = left % axes_[k].extent;

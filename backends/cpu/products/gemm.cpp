@@ -117,7 +117,7 @@ constexpr double kLeastFlushed = 32 * 1024;
 /// Do tiles that rows' ends leave out repay that those of the others are lower?
 bool gains_by_ends(const GemmCall& call) {
   if (call.row_ends == nullptr) return false;
-  constexpr double most_left = 0.8;
+  constexpr double max_left = 0.8;
   const Index lanes = 64 / gemm_element_size(call.type), rows = std::lcm(call.row_period, kRowUnitOfEnds);
   Index made = 0;
   for (Index i = 0; i < rows; i += kRowUnitOfEnds) {
@@ -128,16 +128,16 @@ bool gains_by_ends(const GemmCall& call) {
   }
   const Index vectors = (call.n + lanes - 1) / lanes;
   const double whole = static_cast<double>(rows) * static_cast<double>(vectors);
-  return static_cast<double>(made) <= most_left * whole;
+  return static_cast<double>(made) <= max_left * whole;
 }
 
 /// See GemmFunctions::narrow; null where it does not apply.
 GemmKernel narrow_kernel(const GemmFunctions& functions, const GemmCall& call) {
   // Rows that repay that B is repeated in vectors; a small transposed B costs more to be packed.
   const Index elements = call.n * (64 / gemm_element_size(call.type));
-  const Index least_rows = call.n == 2 || (call.trans_b && elements <= 32) ? 3 : elements / 4;
+  const Index min_rows = call.n == 2 || (call.trans_b && elements <= 32) ? 3 : elements / 4;
   const bool applies = call.n == call.k && !call.trans_a && call.lda == call.k && call.ldc == call.n &&
-                       call.row_ends == nullptr && call.m >= least_rows;
+                       call.row_ends == nullptr && call.m >= min_rows;
   if (!applies) return nullptr;
   switch (call.n) {
     case 2: return functions.narrow[0];

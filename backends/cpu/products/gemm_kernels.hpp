@@ -19,7 +19,7 @@
 #include "cpu/products/gemm_narrow.hpp"
 #include "cpu/products/gemm_small.hpp"
 #include "cpu/products/gemm_tiles.hpp"
-#include "cpu/products/gemm_turned.hpp"
+#include "cpu/products/gemm_transposed.hpp"
 #include "cpu/products/gemm_update.hpp"
 #include "cpu/products/gemm_vectors.hpp"
 #include "cpu/products/gemm_ways.hpp"
@@ -39,7 +39,7 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 template <class T, bool Complex>
 struct Product : Ways<T, Complex> {
   using Base = Ways<T, Complex>;
-  using Base::adding_of, Base::extents_of, Base::gains_from_c_turned, Base::goes_by_inner_products,
+  using Base::adding_of, Base::extents_of, Base::gains_from_transposed_c, Base::goes_by_inner_products,
       Base::goes_by_panels, Base::goes_by_tiles, Base::is_small, Base::may_have_zeros, Base::packing;
   using Base::kBlockWidth, Base::kPadding, Base::kRows, Base::kScalars, Base::kTerms, Base::kWidth,
       Base::kWideVectors;
@@ -246,9 +246,9 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// By a transposed B as C^T = B A^T, in parts that are turned.
-  static void multiply_turned(bool trans_a, Index m, Index n, Index k, const T* a, Index lda, const T* b,
-                              Index ldb, T* c, Index ldc) {
+  /// By a transposed B as C^T = B A^T, in parts that are transposed.
+  static void multiply_transposed(bool trans_a, Index m, Index n, Index k, const T* a, Index lda, const T* b,
+                                  Index ldb, T* c, Index ldc) {
     constexpr Index kPart = 64;  // rows of C^T
     constexpr auto kSize = static_cast<Index>(sizeof(T));
     T* const part = static_cast<T*>(gemm_workspace((kPart + k) * kWidth * kSize));
@@ -312,14 +312,14 @@ struct Product : Ways<T, Complex> {
       return;
     }
     const bool by_panels = trans_b && !packed && ends.at == nullptr && goes_by_panels(m, k);
-    if (by_panels && gains_from_c_turned(trans_a, m, n, k, lda, ldb, adding))
-      return multiply_turned(trans_a, m, n, k, a, lda, b, ldb, c, ldc);
+    if (by_panels && gains_from_transposed_c(trans_a, m, n, k, lda, ldb, adding))
+      return multiply_transposed(trans_a, m, n, k, a, lda, b, ldb, c, ldc);
     if (by_panels)
       return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, adding)
                      : multiply_by_panels<AOrder::rows>(m, width, k, a, lda, b, ldb, c, ldc, adding);
     const Index block_width = least(kBlockWidth, ceil_div(width, kWidth) * kWidth),
-                most_terms = least(k, kTerms);
-    const Index b_scalars = most_terms * block_width, a_scalars = kRows * (most_terms * kScalars + kPadding);
+                max_terms = least(k, kTerms);
+    const Index b_scalars = max_terms * block_width, a_scalars = kRows * (max_terms * kScalars + kPadding);
     T* room_b = static_cast<T*>(gemm_workspace((a_scalars + b_scalars) * static_cast<Index>(sizeof(T))));
     T* room_a = pack_the_a ? room_b + b_scalars : nullptr;
     Finite<T> finite_a = finite_matrix(trans_a, m, k, a, lda);
@@ -349,7 +349,7 @@ struct Product : Ways<T, Complex> {
   static void multiply_members(const Extents& of, bool trans_b, const T* a, const T* b, T* c) {
     if (!trans_b) return StraightProduct<T, Complex, Order, false>(of).run(a, b, c);
     if constexpr (kTurns<T, Complex>) {
-      if (Base::template turns<Order>(of)) return TurnedProduct<T, Order>(of).run(a, b, c);
+      if (Base::template turns<Order>(of)) return TransposedMatmul<T, Order>(of).run(a, b, c);
     }
     StraightProduct<T, Complex, Order, true>(of).run(a, b, c);
   }

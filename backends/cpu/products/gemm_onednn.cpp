@@ -92,8 +92,8 @@ Index column_unit(Index n, int pieces) {
 }  // namespace
 
 bool is_faster(const GemmCall& g) noexcept {
-  const Index least_rows = !g.trans_a ? 2 : g.trans_b ? 64 : 16;
-  const bool is_large = g.n >= 16 && g.m >= least_rows && work_of(g) >= kLeastWork;
+  const Index min_rows = !g.trans_a ? 2 : g.trans_b ? 64 : 16;
+  const bool is_large = g.n >= 16 && g.m >= min_rows && work_of(g) >= kLeastWork;
   if (g.type != GemmType::f32 || !is_large) return false;
   if (is_amd_with_avx2_alone()) return work_of(g) >= kLeastWorkWithAvx2 && !has_crowded(g);
   if (g.trans_a || !g.trans_b || !has_avx512()) return true;
@@ -130,8 +130,8 @@ namespace {
 // and m here): where both operands repay it they are copied, blocks of B and up to `rows` rows of A at a
 // time, and otherwise a few tiles of them.
 struct Blocks {
-  Index columns, rows, terms, most_terms_at_once, tile_columns, tile_rows;
-  double least_reuse;  // copies above it: 1 / (1 / m + 1 / n)
+  Index columns, rows, terms, max_terms_at_once, tile_columns, tile_rows;
+  double min_reuse;  // copies above it: 1 / (1 / m + 1 / n)
 };
 constexpr Blocks blocks_of_avx512{9984, 384, 384, 384, 48, 8, 1 / 0.00196};
 constexpr Blocks blocks_of_avx2{10000, 384, 192, 256, 24, 4, 1 / 0.0038};
@@ -145,7 +145,7 @@ bool copies(const GemmCall& g, Index rows, Index columns, const Blocks& blocks) 
     if (!g.trans_a && !g.trans_b && far && g.k > 500 && rows > 100) return true;
     if (g.trans_a && !g.trans_b && far && columns >= 32 && rows > 16) return true;
   }
-  return 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(columns) < 1 / blocks.least_reuse;
+  return 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(columns) < 1 / blocks.min_reuse;
 }
 
 constexpr Index rounded_up(Index extent, Index unit) { return (extent + unit - 1) / unit * unit; }
@@ -165,9 +165,9 @@ std::size_t working_bytes(const GemmCall& g, const GemmRange& range) noexcept {
   constexpr std::size_t kPage = 4096;
   if (!copies(g, range)) return (!has_avx512() ? 5 : g.trans_b ? 18 : 2) * kPage;
   const Index given = terms_at_once(g);
-  const Index terms = given <= blocks.most_terms_at_once ? std::max<Index>(given, 128)
-                      : given < 2 * blocks.terms         ? (given + 1) / 2
-                                                         : blocks.terms;
+  const Index terms = given <= blocks.max_terms_at_once ? std::max<Index>(given, 128)
+                      : given < 2 * blocks.terms        ? (given + 1) / 2
+                                                        : blocks.terms;
   // Where all rows of A fit, B is copied tile by tile to one place.
   const Index of_b = rows <= blocks.rows ? blocks.tile_columns
                                          : rounded_up(std::min(columns, blocks.columns), blocks.tile_columns);

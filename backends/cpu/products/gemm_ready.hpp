@@ -35,10 +35,10 @@ class ReadyProduct : private Ways<T, Complex> {
     }
     if constexpr (kTurns<T, Complex>) {
       if (Base::template turns<Order>(of)) {
-        const TurnedProduct<T, Order> product(of);
+        const TransposedMatmul<T, Order> product(of);
         const bool by_panels =
             Base::goes_by_panels(of.m, of.k) &&
-            !Base::gains_from_c_turned(call.trans_a, of.m, call.n, of.k, of.lda, of.ldb, of.adding);
+            !Base::gains_from_transposed_c(call.trans_a, of.m, call.n, of.k, of.lda, of.ldb, of.adding);
         return small || (by_panels && !product.needs_panel()) ? keep(product, to) : nullptr;
       }
     }

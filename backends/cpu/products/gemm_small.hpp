@@ -5,7 +5,7 @@
 #pragma once
 
 #include "cpu/products/gemm_tiles.hpp"
-#include "cpu/products/gemm_turned.hpp"
+#include "cpu/products/gemm_transposed.hpp"
 #include "cpu/products/gemm_vectors.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
@@ -129,7 +129,7 @@ class TurningProduct {
 
   Index n_, lda_, ldb_, ldc_, first_, rest_ = 0, lower_ = 1, higher_ = 0;
   TileSteps across_;
-  TurnedRows<T> rows_, last_rows_;
+  TransposedRows<T> rows_, last_rows_;
   TurningFunction<T> tiles_, higher_tiles_ = nullptr;
 };
 
@@ -211,9 +211,9 @@ class StraightProduct {
 
 /// By a transposed B that tiles turn; it has to be small where a panel is needed, which is on the stack.
 template <class T, AOrder Order>
-class TurnedProduct {
+class TransposedMatmul {
  public:
-  explicit TurnedProduct(const Extents& of)
+  explicit TransposedMatmul(const Extents& of)
       : of_(of),
         steps_{of.stride_a, of.stride_b, of.stride_c},
         product_(of.m, of.width, of.lda, of.ldb, of.ldc) {}

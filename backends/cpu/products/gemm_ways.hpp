@@ -5,7 +5,7 @@
 #include "cpu/products/gemm.hpp"
 #include "cpu/products/gemm_small.hpp"
 #include "cpu/products/gemm_tiles.hpp"
-#include "cpu/products/gemm_turned.hpp"
+#include "cpu/products/gemm_transposed.hpp"
 #include "cpu/products/gemm_vectors.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
@@ -39,16 +39,16 @@ struct Ways {
 
   /// The cut of m rows into tiles of nearly the same height.
   struct Panels {
-    Index count, least_rows, more;
-    Panels(Index m, Index rows, const Ends& ends) : count(1), least_rows(m), more(0) {
+    Index count, min_rows, more;
+    Panels(Index m, Index rows, const Ends& ends) : count(1), min_rows(m), more(0) {
       const Index most = ends.at == nullptr ? rows / kScalars : least(kRows, kRowsOfEnds / kScalars);
       if (m > most) {
         count = ceil_div(m, most);
-        least_rows = m / count;
+        min_rows = m / count;
         more = m % count;
       }
     }
-    int rows(Index panel) const { return static_cast<int>(least_rows + (panel < more ? 1 : 0)); }
+    int rows(Index panel) const { return static_cast<int>(min_rows + (panel < more ? 1 : 0)); }
   };
 
   /// How C is cut where B is read where it is: by columns of tiles, or by rows of them.
@@ -98,10 +98,10 @@ struct Ways {
   }
   /// Is a transposed B used panel by panel as these are made?
   static bool goes_by_panels(Index m, Index k) { return Cut::is_near(m, k) && m <= 64; }
-  static bool gains_from_c_turned(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb,
-                                  Adding adding) {
+  static bool gains_from_transposed_c(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb,
+                                      Adding adding) {
     return adding == Adding::nothing && k <= kTerms &&
-           is_better_turned<T, Complex>(trans_a, m, n, k, lda, ldb);
+           is_better_transposed<T, Complex>(trans_a, m, n, k, lda, ldb);
   }
 
   static Adding adding_of(const GemmCall& call) {

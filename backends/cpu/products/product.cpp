@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "cpu/demanded_elements.hpp"
 #include "cpu/is_any_of.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/strided.hpp"
@@ -14,7 +15,6 @@
 #include "cpu/products/gemm.hpp"
 #include "cpu/products/product_places.hpp"
 #include "cpu/products/product_update.hpp"
-#include "cpu/unread.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -105,8 +105,8 @@ Side arrange(Type type, const Ints& batch, const Ints& rows, const Ints& columns
 
 struct ProductState {
   Side lhs, rhs;
-  std::size_t turned_at = 0;  // bytes into the scratch memory: of C^T, where that is computed
-  bool turned = false;
+  std::size_t transposed_at = 0;  // bytes into the scratch memory: of C^T, where that is computed
+  bool computes_transpose = false;
   StridedCopy turn;
   std::vector<std::int32_t> row_ends;  // what the plan refers to
   std::optional<GemmPlan> plan;        // none for an empty result
@@ -123,13 +123,13 @@ void multiply_matrices(const ProductState& s, const Call& call) {
     s.rhs.pack.run(b, call.scratch + s.lhs.bytes);
     b = call.scratch + s.lhs.bytes;
   }
-  if (!s.turned) return s.plan->run(a, b, call.out[0]);
-  s.plan->run(b, a, call.scratch + s.turned_at);
-  s.turn.run(call.scratch + s.turned_at, call.out[0]);
+  if (!s.computes_transpose) return s.plan->run(a, b, call.out[0]);
+  s.plan->run(b, a, call.scratch + s.transposed_at);
+  s.turn.run(call.scratch + s.transposed_at, call.out[0]);
 }
 
 // C^T = op(B)^T op(A)^T fills vectors where C has few columns, if A lies as its rows then want it.
-bool is_better_turned(const GemmCall& call) {
+bool is_better_transposed(const GemmCall& call) {
   const std::int64_t lanes = 64 / gemm_element_size(call.type);
   constexpr std::int64_t many = 64, terms = 16;
   return (call.type == GemmType::f32 || call.type == GemmType::f64) && !call.add && call.batch == 1 &&
@@ -207,11 +207,11 @@ Plan plan_dot(const PlanRequest& request) {
   std::size_t scratch = state.lhs.bytes + state.rhs.bytes;
   if (request.out[0].size() != 0) {
     try {
-      if (is_better_turned(call)) {
-        state.turned = true;
+      if (is_better_transposed(call)) {
+        state.computes_transpose = true;
         state.turn =
             StridedCopy({{call.m, call.n, 1}, {call.n, 1, call.m}}, size_of(lhs.dtype()), request.threads);
-        state.turned_at = scratch;
+        state.transposed_at = scratch;
         scratch += request.out[0].bytes();
         call = transposed(call);
         call.ldc = call.n;
@@ -228,7 +228,8 @@ Plan plan_dot(const PlanRequest& request) {
     }
   }
   // Which order of several pairs is summed in depends on both operands.
-  const bool fixed = (request.fixed & 2U) != 0 && product.one_pair && !state.rhs.packed && !state.turned;
+  const bool fixed =
+      (request.fixed & 2U) != 0 && product.one_pair && !state.rhs.packed && !state.computes_transpose;
   const std::int64_t packed = fixed && state.plan ? state.plan->packed_bytes() : 0;
   if (packed > 0) state.plan = state.plan->packed();
   const std::size_t library = state.plan ? state.plan->library_bytes(request.threads) : 0;
@@ -294,7 +295,7 @@ constexpr KernelEntry product_entries[] = {{"dot_general", plan_dot, numbers, fa
 
 std::span<const KernelEntry> product_kernels() { return product_entries; }
 
-Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places) {
+Plan plan_placed_product(const PlanRequest& request, const MatmulOperands& places) {
   const Type lhs = request.in[0], rhs = request.in[1], result = request.out[0];
   const std::optional<GemmType> type = gemm_type(lhs.dtype());
   if (!is_any_of(request.op.primitive(), prim::dot_general) || !type || rhs.dtype() != lhs.dtype() ||
@@ -340,11 +341,11 @@ Plan plan_placed_product(const PlanRequest& request, const ProductPlaces& places
     call.batch /= batches;
     const auto size = static_cast<std::ptrdiff_t>(size_of(lhs.dtype()));
     // Threads share batches, or, where these are too few, each of them.
-    constexpr double least_work = 1 << 17;
+    constexpr double min_work = 1 << 17;
     const double work = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n * call.k);
-    constexpr double least_of_batch = 1 << 11;
-    if (batches > 1 && work < least_of_batch) return {};
-    const auto grain = static_cast<std::int64_t>(std::max(1.0, least_work / std::max(1.0, work)));
+    constexpr double min_of_batch = 1 << 11;
+    if (batches > 1 && work < min_of_batch) return {};
+    const auto grain = static_cast<std::int64_t>(std::max(1.0, min_work / std::max(1.0, work)));
     const bool shared = batches >= 2 * grain && batches >= request.threads;
     try {
       PlacedProduct product{GemmPlan(call, shared ? 1 : request.threads),
@@ -379,8 +380,8 @@ std::optional<GemmPlan> plan_product_update(const PlanRequest& request, bool in_
   const GemmPlan own(product.call, 1, GemmIsa::avx512), best(product.call, 1);
   // Of more terms another library's kernels gain more than tiles that are changed in registers.
   constexpr std::int64_t few_terms = 48;
-  constexpr std::int64_t least_in_loop = 16;
-  if (in_loop && product.call.k < least_in_loop) return std::nullopt;
+  constexpr std::int64_t min_in_loop = 16;
+  if (in_loop && product.call.k < min_in_loop) return std::nullopt;
   const GemmPlan& plan = product.call.k > few_terms ? best : own;
   return plan.can_update() ? std::optional(plan) : std::nullopt;
 }

@@ -12,7 +12,7 @@ namespace tidu::cpu_detail {
 namespace {
 
 // Bytes of a product from which on it is worth not to be written.
-constexpr std::size_t least_product = std::size_t{1} << 16;
+constexpr std::size_t min_product = std::size_t{1} << 16;
 
 struct ProductUpdateState {
   GemmPlan product;
@@ -88,7 +88,7 @@ class UpdateFinder {
       return std::find(operands.begin(), operands.end(), operand) != operands.end();
     };
     update.product = maker;
-    return type.bytes() >= least_product && type.size() == graph_.type(sum.output()).size() &&
+    return type.bytes() >= min_product && type.size() == graph_.type(sum.output()).size() &&
            x.size() == type.size() && x.dtype() == type.dtype() && is_operand(id) && is_operand(update.x);
   }
 

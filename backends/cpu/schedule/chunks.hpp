@@ -8,7 +8,7 @@
 namespace tidu::passes {
 
 /// Chunks at most.
-inline constexpr std::int64_t most_chunks = 8;
+inline constexpr std::int64_t max_chunks = 8;
 
 /// In how many chunks so many blocks are dealt whose sums take so many bytes together; of much memory for
 /// sums in two. Where it takes long to add up a chunk's sums, all but a few chunks have four blocks. It
@@ -17,7 +17,7 @@ constexpr std::int64_t sum_chunks(std::int64_t blocks, std::size_t sum_bytes) {
   constexpr std::size_t memory = std::size_t{1} << 22, long_sums = std::size_t{1} << 16;
   const auto fitting = static_cast<std::int64_t>(memory / std::max<std::size_t>(sum_bytes, 1));
   const std::int64_t most =
-      sum_bytes < long_sums ? most_chunks : std::clamp<std::int64_t>(blocks / 4, 4, most_chunks);
+      sum_bytes < long_sums ? max_chunks : std::clamp<std::int64_t>(blocks / 4, 4, max_chunks);
   return std::min({blocks, most, std::max<std::int64_t>(2, fitting)});
 }
 

@@ -36,12 +36,12 @@ namespace {
 // Nodes that a group may be behind, at most.
 constexpr std::uint32_t farthest = 64;
 // Elements of a group, at least: below, its overhead is more than the memory it spares.
-constexpr std::int64_t fewest_elements = 64;
+constexpr std::int64_t min_elements = 64;
 
 // Of groups of rows: elements in all, and of a row.
-constexpr std::int64_t fewest_in_rows = 1024;
-constexpr std::int64_t fewest_columns = 16;
-constexpr std::int64_t most_columns = 8192;
+constexpr std::int64_t min_in_rows = 1024;
+constexpr std::int64_t min_columns = 16;
+constexpr std::int64_t max_columns = 8192;
 
 // What a value is within the group that makes it.
 enum class Extent : std::uint8_t { whole, of_row, of_columns };
@@ -117,7 +117,7 @@ class Fuser {
       return false;
     }
     const Type result = graph_.type(record.first_output);
-    if (result.size() < fewest_elements || is_half(result.dtype())) return false;
+    if (result.size() < min_elements || is_half(result.dtype())) return false;
     for (const ValueId id : operands(record)) {
       const Type type = graph_.type(id);
       if (is_half(type.dtype()) || (type.size() != 1 && type.size() != result.size())) return false;
@@ -209,7 +209,7 @@ class Fuser {
       if (own ? graph_.type(id).size() == 1 || extent_[id] != extent : made_by_[id] >= node) return false;
       if (!own) ++fresh;
     }
-    return nodes_[node].operands.size() + fresh <= most_operands;
+    return nodes_[node].operands.size() + fresh <= max_operands;
   }
   std::uint32_t fold_group(const OperationRecord& record) {
     if (!can_fold(record)) return 0;
@@ -264,8 +264,8 @@ class Fuser {
     }
     const RowStep step = row_step(graph_, operation);
     const bool all_rows = takes_shorter_rows(step);
-    if (step.rows < 2 || step.rows * step.columns < fewest_in_rows || step.columns < fewest_columns ||
-        step.columns > (all_rows ? most_in_period : most_columns) ||
+    if (step.rows < 2 || step.rows * step.columns < min_in_rows || step.columns < min_columns ||
+        step.columns > (all_rows ? max_in_period : max_columns) ||
         graph_.type(record.first_output).dtype() == bool_ || !dtype_with({}, record))
       return {};
     return step;
@@ -354,7 +354,7 @@ class Fuser {
   }
   bool is_open(std::uint32_t node) const {
     return node >= first_open_ && nodes_.size() - node <= farthest &&
-           nodes_[node].operations.size() < most_in_group;
+           nodes_[node].operations.size() < max_in_group;
   }
   void join(std::uint32_t node, std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
@@ -400,7 +400,7 @@ class Fuser {
   Schedule schedule() {
     Schedule schedule;
     schedule.loops = std::move(plan_.loops);
-    const std::vector<MovesBetween::Place> moves = moves_.in_order();
+    const std::vector<MovesBetween::Reordered> moves = moves_.in_order();
     auto next = moves.begin();
     const auto add_moves = [&](std::size_t node) {
       for (; next != moves.end() && next->before <= node; ++next)

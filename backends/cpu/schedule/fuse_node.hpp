@@ -40,7 +40,7 @@ struct FuseNode {
       return std::pair(columns, period);
     const auto shorter_rows = [](std::int64_t longer, std::int64_t shorter) {
       std::optional<std::pair<std::int64_t, std::int64_t>> rows;
-      if (longer > shorter && longer % shorter == 0 && longer >= fewest_in_period)
+      if (longer > shorter && longer % shorter == 0 && longer >= min_in_period)
         rows.emplace(shorter, longer / shorter);
       return rows;
     };

@@ -13,11 +13,11 @@
 namespace tidu::passes {
 
 // Operations in one group, and values that it reads from memory, at most.
-inline constexpr std::size_t most_in_group = 512;
-inline constexpr std::size_t most_operands = 20;
+inline constexpr std::size_t max_in_group = 512;
+inline constexpr std::size_t max_operands = 20;
 // Elements of a period of several rows of a group, at least and at most.
-inline constexpr std::int64_t fewest_in_period = 512;
-inline constexpr std::int64_t most_in_period = 65536;
+inline constexpr std::int64_t min_in_period = 512;
+inline constexpr std::int64_t max_in_period = 65536;
 
 /// Does it read rows of an array that may be others than the group's own?
 constexpr bool reads_rows(RowStep::Kind kind) {

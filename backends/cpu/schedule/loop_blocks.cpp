@@ -149,13 +149,13 @@ class LoopMaker {
   // Is it a product of which a share is added to something, or subtracted, and no more? What does both at
   // once writes no product, and may write the sum over what it is added to.
   bool is_update() const {
-    constexpr double most_terms = 256;  // as in cpu/products/gemm.hpp
+    constexpr double max_terms = 256;  // as in cpu/products/gemm.hpp
     if (operations_.size() != 3) return false;
     const auto primitive = [&](std::size_t i) -> const Primitive& {
       return *g_.operations[operations_[i]].op->primitive;
     };
     return primitive(0).has_trait(Trait::product) && is_any_of(primitive(1), prim::mul) &&
-           is_any_of(primitive(2), prim::add, prim::sub) && terms_of(operations_[0]) <= most_terms;
+           is_any_of(primitive(2), prim::add, prim::sub) && terms_of(operations_[0]) <= max_terms;
   }
   double terms_of(std::uint32_t operation) const {
     const auto made = static_cast<double>(c_.graph.type(g_.operations[operation].first_output).size());
@@ -299,7 +299,7 @@ class LoopMaker {
         if (!lines || producer >= g_.operations.size() || !makes_lines(producer)) heavy_.insert(id);
       }
     }
-    one_group_ = c_.options.fuse && !products && light <= most_in_group;
+    one_group_ = c_.options.fuse && !products && light <= max_in_group;
   }
 
   // Bytes alive at once in a block: some of what is made, and the ends.

@@ -12,8 +12,8 @@ bool MovesBetween::moves(const Graph& graph, std::uint32_t operation) {
          roll_of(graph, operation).has_value();
 }
 
-std::vector<MovesBetween::Place> MovesBetween::in_order() const {
-  std::vector<Place> places = places_;
+std::vector<MovesBetween::Reordered> MovesBetween::in_order() const {
+  std::vector<Reordered> places = places_;
   // What others of these read stands no later than they do.
   for (std::size_t i = places.size(); i-- > 0;) {
     const OperationRecord& record = graph_.data().operations[places[i].operation];
@@ -23,7 +23,7 @@ std::vector<MovesBetween::Place> MovesBetween::in_order() const {
     }
   }
   std::stable_sort(places.begin(), places.end(),
-                   [](const Place& a, const Place& b) { return a.before < b.before; });
+                   [](const Reordered& a, const Reordered& b) { return a.before < b.before; });
   return places;
 }
 

@@ -52,12 +52,12 @@ class MovesBetween {
     if (made(root)) places_[at_[root]].before = std::min(places_[at_[root]].before, node);
   }
   /// One of them, and the node before which it is made.
-  struct Place {
+  struct Reordered {
     std::uint32_t operation = 0;
     std::uint32_t before = 0;
   };
   /// By node, then in the order of the graph.
-  std::vector<Place> in_order() const;
+  std::vector<Reordered> in_order() const;
 
  private:
   static bool moves(const Graph& graph, std::uint32_t operation);
@@ -66,7 +66,7 @@ class MovesBetween {
   const std::vector<ValueId>& roots_;
   std::vector<bool> found_;        // by operation
   std::vector<std::uint32_t> at_;  // by value: in `places_`
-  std::vector<Place> places_;      // in the order of the graph
+  std::vector<Reordered> places_;  // in the order of the graph
 };
 
 }  // namespace tidu::passes

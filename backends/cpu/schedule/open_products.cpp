@@ -10,10 +10,10 @@ namespace tidu::passes {
 namespace {
 
 // Multiplications of each, axes of their operands, groups that wait for others at once.
-constexpr double fewest_multiplications = 1 << 13;
-constexpr double most_multiplications = 1 << 18;
-constexpr std::size_t most_axes = 32;
-constexpr std::size_t most_open = 8;
+constexpr double min_multiplications = 1 << 13;
+constexpr double max_multiplications = 1 << 18;
+constexpr std::size_t max_axes = 32;
+constexpr std::size_t max_open = 8;
 
 }  // namespace
 
@@ -24,9 +24,9 @@ bool OpenProducts::takes(const Graph& graph, const OperationRecord& record) {
     return false;
   const ValueId* operands = graph.data().operands.data() + record.first_input;
   const std::array types{graph.type(operands[0]), graph.type(operands[1])};
-  if (std::max(types[0].rank(), types[1].rank()) > most_axes) return false;
+  if (std::max(types[0].rank(), types[1].rank()) > max_axes) return false;
   const double count = multiplications(Op::of(record.op), types, graph.type(record.first_output));
-  return count >= fewest_multiplications && count < most_multiplications;
+  return count >= min_multiplications && count < max_multiplications;
 }
 
 OpenProducts::Key OpenProducts::key_of(const OperationRecord& record) const {
@@ -36,7 +36,7 @@ OpenProducts::Key OpenProducts::key_of(const OperationRecord& record) const {
 
 void OpenProducts::add(const OperationRecord& record, std::uint32_t node) {
   std::vector<Group>& groups = groups_[key_of(record)];
-  if (groups.size() == most_open) groups.erase(groups.begin());
+  if (groups.size() == max_open) groups.erase(groups.begin());
   groups.push_back({node, graph_.type(record.first_output).bytes()});
 }
 

@@ -27,8 +27,8 @@ class OpenProducts {
   std::uint32_t find(const OperationRecord& record, std::uint32_t behind, const IsOpen& is_open) {
     std::vector<Group>& groups = groups_[key_of(record)];
     const std::size_t bytes = graph_.type(record.first_output).bytes();
-    std::erase_if(
-        groups, [&](const Group& group) { return !is_open(group.node) || group.bytes + bytes > most_left; });
+    std::erase_if(groups,
+                  [&](const Group& group) { return !is_open(group.node) || group.bytes + bytes > max_left; });
     const auto ready =
         std::find_if(groups.begin(), groups.end(), [&](const Group& group) { return group.node > behind; });
     if (ready == groups.end()) return 0;
@@ -39,7 +39,7 @@ class OpenProducts {
   void add(const OperationRecord& record, std::uint32_t node);
 
  private:
-  static constexpr std::size_t most_left = std::size_t{1} << 19;  // bytes
+  static constexpr std::size_t max_left = std::size_t{1} << 19;  // bytes
   using Key = std::tuple<const OpRecord*, const void*, const void*>;
   struct Group {
     std::uint32_t node;

@@ -31,7 +31,8 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
       options.fuse ? passes::fused_schedule(data->graph, data->splats, is_constant, std::move(loops), options)
                    : passes::sequential_schedule(data->graph, is_constant, std::move(loops));
   if (options.fuse && options.passes.runs(CpuPass::rematerialize))
-    data->schedule = passes::compute_again(data->graph, std::move(data->schedule), data->roots, data->splats);
+    data->schedule =
+        passes::rematerialize_values(data->graph, std::move(data->schedule), data->roots, data->splats);
   if (options.fuse && options.passes.runs(CpuPass::delay_matmuls))
     data->schedule =
         passes::delay_products(data->graph, std::move(data->schedule), data->roots, data->splats);

@@ -23,11 +23,11 @@ namespace tidu::passes {
 namespace {
 
 // Below, operations run one by one; above, what says which elements count, a byte for each, takes its time.
-constexpr std::int64_t min_shifted_elements = 512, most_elements = std::int64_t{1} << 20;
+constexpr std::int64_t min_shifted_elements = 512, max_elements = std::int64_t{1} << 20;
 // An array of one axis has its elements side by side in any way, and so has a long row.
-constexpr std::int64_t fewest_of_one_axis = std::int64_t{1} << 16, longest_row = 4096;
-constexpr std::size_t most_shared = 2;     // operations that several moves compute
-constexpr std::size_t most_taken_in = 12;  // operations
+constexpr std::int64_t min_of_one_axis = std::int64_t{1} << 16, longest_row = 4096;
+constexpr std::size_t max_shared = 2;     // operations that several moves compute
+constexpr std::size_t max_taken_in = 12;  // operations
 
 class Shifter {
  public:
@@ -63,7 +63,7 @@ class Shifter {
   // What selects are generated for.
   static bool fits(Type type) {
     return (type.dtype() == f32 || type.dtype() == f64) && type.size() >= min_shifted_elements &&
-           type.size() <= most_elements;
+           type.size() <= max_elements;
   }
 
   bool find_moves() {
@@ -164,7 +164,7 @@ class Shifter {
       const bool moved_only = taken.operations.empty() && is_leading(g_.types[made], roll->axis);
       return moved_only ? std::nullopt : std::optional(std::move(taken));
     }
-    if (is_leading(g_.types[made], g_.types[made].rank() - 1) && g_.types[made].size() < fewest_of_one_axis)
+    if (is_leading(g_.types[made], g_.types[made].rank() - 1) && g_.types[made].size() < min_of_one_axis)
       return std::nullopt;
     if (!take_in_pad(record, taken)) return std::nullopt;
     const bool moved_only = taken.operations.empty() && g_.types[made].rank() == 1;
@@ -195,7 +195,7 @@ class Shifter {
   ValueId array_of(ValueId made, bool again, std::vector<std::uint32_t>& operations) const {
     const Type type = g_.types[made];
     ValueId at = made;
-    while (operations.size() < most_taken_in) {
+    while (operations.size() < max_taken_in) {
       const auto maker = graph_.producer(at);
       if (!maker || !may_take(g_.operations[*maker], type.dtype())) break;
       if (again && !is_cheap(g_.operations[*maker])) break;
@@ -209,7 +209,7 @@ class Shifter {
       if (!one || next == no_index) break;
       operations.push_back(*maker);
       at = next;
-      if (!again || operations.size() <= most_shared) continue;
+      if (!again || operations.size() <= max_shared) continue;
       operations.clear();
       return made;
     }
@@ -243,7 +243,7 @@ class Shifter {
         taken.parts.push_back(std::move(part));
         continue;
       }
-      if (!may_take(record, type.dtype()) || taken.operations.size() == most_taken_in) return false;
+      if (!may_take(record, type.dtype()) || taken.operations.size() == max_taken_in) return false;
       again = again || reads_[id] > 1;
       taken.operations.push_back(*maker);
       for (const ValueId operand : operands(record)) wanted.push_back(operand);

@@ -15,7 +15,7 @@ namespace tidu::cuda_detail {
 std::shared_ptr<const KernelSource> make_kernel(std::string_view name, std::string text);
 
 /// An address among a launch's arguments.
-Argument argument(Place place);
+Argument argument(BufferRef place);
 /// A number of 64 bits.
 Argument argument(std::int64_t value);
 

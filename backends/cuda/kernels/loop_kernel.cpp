@@ -28,7 +28,7 @@ std::shared_ptr<const KernelSource> make_kernel(std::string_view name, std::stri
   return std::make_shared<const KernelSource>(KernelSource{std::move(entry), std::move(text)});
 }
 
-Argument argument(Place place) {
+Argument argument(BufferRef place) {
   Argument result;
   result.place = place;
   return result;

@@ -48,11 +48,11 @@ std::int64_t Packs::bytes_read() const {
 }
 
 void Packs::look_ahead(std::int64_t most, const std::string& text) {
-  constexpr std::int64_t bytes_of_registers = 128, most_lines = 192;
+  constexpr std::int64_t bytes_of_registers = 128, max_lines = 192;
   if (reads.empty()) return;
   const std::int64_t lines = 1 + std::count(text.begin(), text.end(), '\n');
   ahead = std::max<std::int64_t>(
-      1, std::min({most, bytes_of_registers / bytes_read(), most_lines / (lines * width)}));
+      1, std::min({most, bytes_of_registers / bytes_read(), max_lines / (lines * width)}));
 }
 
 std::string Packs::function(const std::string& index, const std::string& text) const {

@@ -37,9 +37,9 @@ struct Pass {
 // these is not too much.
 std::string text_of_passes(std::vector<Pass> all, std::int64_t elements, const Rows& rows,
                            const std::string& place) {
-  constexpr std::int64_t most_held = 32, most_lines = 1024;
+  constexpr std::int64_t max_held = 32, max_lines = 1024;
   // Of the 256 bytes of registers that each of 1024 threads has, 96 are for this; of more, no more than 256.
-  const std::int64_t most_bytes = std::min<std::int64_t>(256, 96 * 1024 / rows.threads);
+  const std::int64_t max_bytes = std::min<std::int64_t>(256, 96 * 1024 / rows.threads);
   Packs whole = all.front().packs;
   std::int64_t lines = 0;
   for (const Pass& pass : all) {
@@ -48,8 +48,8 @@ std::string text_of_passes(std::vector<Pass> all, std::int64_t elements, const R
   }
   whole.widen({elements});
   const std::int64_t step = rows.lanes * whole.width, count = (elements + step - 1) / step;
-  const bool held = count * whole.width <= most_held && count * whole.bytes_read() <= most_bytes &&
-                    lines * count * whole.width <= most_lines;
+  const bool held = count * whole.width <= max_held && count * whole.bytes_read() <= max_bytes &&
+                    lines * count * whole.width <= max_lines;
   const std::string width = std::to_string(whole.width) + "u", end = std::to_string(elements) + "u",
                     apart = std::to_string(step) + "u",
                     each = "#pragma unroll\n  for (index_t j = 0; j < " + std::to_string(count) +

@@ -197,7 +197,7 @@ struct Batch {
   T* operator[](std::int64_t b) const { return first + b * stride; }
 };
 template <class T>
-Batch<T> batch(const Bindings& at, const Place& place, std::int64_t stride) {
+Batch<T> batch(const Bindings& at, const BufferRef& place, std::int64_t stride) {
   return {reinterpret_cast<T*>(at.at(place)), stride};
 }
 
@@ -408,8 +408,8 @@ SolverLibrary::~SolverLibrary() {
 
 // Streams of others come and go: the longest unused handles make room for those of the next.
 Handles& SolverLibrary::State::of(Stream stream) {
-  constexpr std::size_t most_streams = 32;
-  if (by_stream.size() >= most_streams && !by_stream.contains(stream.handle)) {
+  constexpr std::size_t max_streams = 32;
+  if (by_stream.size() >= max_streams && !by_stream.contains(stream.handle)) {
     const auto oldest = std::min_element(
         by_stream.begin(), by_stream.end(),
         [](const auto& a, const auto& b) { return a.second.last_used < b.second.last_used; });

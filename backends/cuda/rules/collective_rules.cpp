@@ -34,7 +34,7 @@ void append_sum(Plan& plan, CollectiveStep step, std::int64_t operand_count, std
   const auto scratch = [&plan](std::int64_t count) {
     return take_scratch(plan, static_cast<std::size_t>(count) * size_of(DType::f32));
   };
-  const Place wide = scratch(operand_count), sum = scratch(result_count);
+  const BufferRef wide = scratch(operand_count), sum = scratch(result_count);
   append_converted(plan, dtype, DType::f32, operand_count, step.in, wide, request);
   step.dtype = DType::f32;
   step.in = wide;

@@ -11,15 +11,15 @@ namespace {
 
 class Moved {
  public:
-  Moved(std::span<const Place> operands, std::span<const Place> results, std::size_t scratch_offset)
+  Moved(std::span<const BufferRef> operands, std::span<const BufferRef> results, std::size_t scratch_offset)
       : operands_(operands), results_(results), scratch_(scratch_offset) {}
 
-  void place(Place& at) const {
-    if (at.kind == Place::Kind::scratch) {
+  void place(BufferRef& at) const {
+    if (at.kind == BufferRef::Kind::scratch) {
       at.offset += scratch_;
       return;
     }
-    const Place& whole = at.kind == Place::Kind::operand ? operands_[at.index] : results_[at.index];
+    const BufferRef& whole = at.kind == BufferRef::Kind::operand ? operands_[at.index] : results_[at.index];
     at = {whole.kind, whole.index, whole.offset + at.offset};
   }
   void operator()(Launch& step) const {
@@ -46,19 +46,20 @@ class Moved {
   void all(Places&... places) const {
     (place(places), ...);
   }
-  std::span<const Place> operands_, results_;
+  std::span<const BufferRef> operands_, results_;
   std::size_t scratch_;
 };
 
 }  // namespace
 
-Place take_scratch(Plan& plan, std::size_t bytes) {
-  const Place at = scratch(plan.scratch_bytes);
+BufferRef take_scratch(Plan& plan, std::size_t bytes) {
+  const BufferRef at = scratch(plan.scratch_bytes);
   plan.scratch_bytes += aligned(bytes);
   return at;
 }
 
-void append(Plan& plan, const Plan& part, std::span<const Place> operands, std::span<const Place> results) {
+void append(Plan& plan, const Plan& part, std::span<const BufferRef> operands,
+            std::span<const BufferRef> results) {
   plan.supported = plan.supported && part.supported;
   const Moved moved(operands, results, plan.scratch_bytes);
   for (Step step : part.steps) {
@@ -68,7 +69,7 @@ void append(Plan& plan, const Plan& part, std::span<const Place> operands, std::
   plan.scratch_bytes += aligned(part.scratch_bytes);
 }
 
-void append_transposed(Plan& plan, Type type, const Ints& permutation, Place from, Place to,
+void append_transposed(Plan& plan, Type type, const Ints& permutation, BufferRef from, BufferRef to,
                        const PlanRequest& like) {
   Ints moving;  // the order of axes of more than one element
   Shape shape;
@@ -87,8 +88,8 @@ void append_transposed(Plan& plan, Type type, const Ints& permutation, Place fro
   append(plan, part, std::span(&from, 1), std::span(&to, 1));
 }
 
-void append_converted(Plan& plan, DType from_dtype, DType to_dtype, std::int64_t count, Place from, Place to,
-                      const PlanRequest& like) {
+void append_converted(Plan& plan, DType from_dtype, DType to_dtype, std::int64_t count, BufferRef from,
+                      BufferRef to, const PlanRequest& like) {
   const Type type(from_dtype, {count}), result(to_dtype, {count});
   const Op op = Op::make(prim::convert_element_type, {{"new_dtype", to_dtype}});
   const Plan part =
@@ -109,8 +110,8 @@ void append_sort(Plan& plan, const SortStep& sort) {
     SortStep part = sort;
     part.segments = std::min(most, sort.segments - first);
     const auto before = static_cast<std::size_t>(first * sort.length);
-    for (Place* const keys : {&part.keys, &part.keys_out}) keys->offset += before * sort.key_bytes;
-    for (Place* const values : {&part.values, &part.values_out}) values->offset += before * 4;
+    for (BufferRef* const keys : {&part.keys, &part.keys_out}) keys->offset += before * sort.key_bytes;
+    for (BufferRef* const values : {&part.values, &part.values_out}) values->offset += before * 4;
     plan.steps.emplace_back(part);
   }
 }

@@ -12,18 +12,19 @@
 namespace tidu::cuda_detail {
 
 /// Takes `bytes` of the plan's scratch memory.
-Place take_scratch(Plan& plan, std::size_t bytes);
+BufferRef take_scratch(Plan& plan, std::size_t bytes);
 
 /// Adds the steps of `part`, whose operands and results are at these places of `plan`. Not supported when
 /// `part` is not.
-void append(Plan& plan, const Plan& part, std::span<const Place> operands, std::span<const Place> results);
+void append(Plan& plan, const Plan& part, std::span<const BufferRef> operands,
+            std::span<const BufferRef> results);
 
 /// Adds what makes `type` at `from` into its transpose at `to`: a copy where no axis moves.
-void append_transposed(Plan& plan, Type type, const Ints& permutation, Place from, Place to,
+void append_transposed(Plan& plan, Type type, const Ints& permutation, BufferRef from, BufferRef to,
                        const PlanRequest& like);
 /// Adds a conversion of `count` elements.
-void append_converted(Plan& plan, DType from_dtype, DType to_dtype, std::int64_t count, Place from, Place to,
-                      const PlanRequest& like);
+void append_converted(Plan& plan, DType from_dtype, DType to_dtype, std::int64_t count, BufferRef from,
+                      BufferRef to, const PlanRequest& like);
 
 /// Adds the sort of so many segments, in several calls where the library, which counts the elements of many
 /// segments in 32 bits, does not take all at once.

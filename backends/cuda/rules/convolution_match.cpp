@@ -109,9 +109,9 @@ ConvolutionStep gradient_of_filter(const Operation& o) {
 }
 
 // The filter, whose axes `spec` tells of as (result, feature, places…), in the library's order.
-Place placed_filter(Plan& plan, const Ints& spec, Order order, const PlanRequest& request) {
+BufferRef placed_filter(Plan& plan, const Ints& spec, Order order, const PlanRequest& request) {
   if (order_of(spec) == order) return operand(1);
-  const Place copy = take_scratch(plan, request.in[1].bytes());
+  const BufferRef copy = take_scratch(plan, request.in[1].bytes());
   append_transposed(plan, request.in[1], axes_in(spec, order), operand(1), copy, request);
   return copy;
 }
@@ -149,9 +149,9 @@ bool append_library_convolution(Plan& plan, const PlanRequest& request) {
   step.dtype = dtype;
   step.tf32 = request.tf32 && dtype == DType::f32;
   step.features_last = order == Order::features_last;
-  constexpr std::size_t most_workspace = std::size_t{64} << 20, least_workspace = std::size_t{1} << 20;
+  constexpr std::size_t max_workspace = std::size_t{64} << 20, min_workspace = std::size_t{1} << 20;
   const std::size_t touched = request.in[0].bytes() + request.in[1].bytes() + request.out[0].bytes();
-  step.workspace_bytes = std::min(most_workspace, aligned(4 * touched + least_workspace));
+  step.workspace_bytes = std::min(max_workspace, aligned(4 * touched + min_workspace));
   step.workspace = take_scratch(plan, step.workspace_bytes);
   switch (step.kind) {
     case Kind::forward:

@@ -132,7 +132,7 @@ void append_direct(Plan& plan, const Shapes& s, const PlanRequest& request) {
 
 // What windows meet, as matrices by group: strides of windows, of their batch entries and of terms.
 struct Patches {
-  Place at;
+  BufferRef at;
   std::int64_t group, entry, window, term;
 };
 
@@ -166,7 +166,7 @@ void append_patches(Plan& plan, const Shapes& s, const Patches& patches, bool fe
 
 // The kernel as matrices by group: strides of results and of terms, which are one axis.
 struct KernelMatrix {
-  Place at;
+  BufferRef at;
   std::int64_t group, result, term;
 };
 KernelMatrix kernel_matrix(Plan& plan, const Shapes& s, bool features_last, const PlanRequest& request) {
@@ -179,7 +179,7 @@ KernelMatrix kernel_matrix(Plan& plan, const Shapes& s, bool features_last, cons
     return {operand(1), s.results * s.kernel_result, s.kernel_result, count == 1 ? 1 : merged->stride};
   Ints permutation{s.specs[1][0]};
   permutation.insert(permutation.end(), terms.begin(), terms.end());
-  const Place copy = take_scratch(plan, type.bytes());
+  const BufferRef copy = take_scratch(plan, type.bytes());
   append_transposed(plan, type, permutation, operand(1), copy, request);
   return {copy, s.results * count, count, 1};
 }
@@ -197,21 +197,21 @@ bool in_order(const Ints& spec, bool features_last) {
   for (std::int64_t k = 0; k < spatial; ++k) wanted.push_back(features_last ? k + 1 : k + 2);
   return spec == wanted;
 }
-Place moved(Place place, std::int64_t elements, DType dtype) {
+BufferRef moved(BufferRef place, std::int64_t elements, DType dtype) {
   place.offset += static_cast<std::size_t>(elements) * size_of(dtype);
   return place;
 }
 
 void append_products_of(Plan& plan, const Shapes& s, const PlanRequest& request) {
-  constexpr std::int64_t most_bytes = std::int64_t{256} << 20, most_groups = 16;
+  constexpr std::int64_t max_bytes = std::int64_t{256} << 20, max_groups = 16;
   const DType dtype = request.out[0].dtype();
   const auto element = static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t terms = s.terms * s.places, features = s.groups * s.results;
   const bool features_last = s.lhs_feature == 1 || s.axes.empty();
   // Results lie as (window, feature), as (batch, feature, place), or are put into their order afterwards.
-  const bool places_last = in_order(s.specs[2], false) && s.groups <= most_groups && s.windows > 1;
+  const bool places_last = in_order(s.specs[2], false) && s.groups <= max_groups && s.windows > 1;
   const bool ordered = places_last || in_order(s.specs[2], true) || (s.windows == 1 && s.out_feature == 1);
-  const Place out = ordered ? result() : take_scratch(plan, request.out[0].bytes());
+  const BufferRef out = ordered ? result() : take_scratch(plan, request.out[0].bytes());
   const KernelMatrix kernel = kernel_matrix(plan, s, features_last, request);
 
   const bool as_it_is = meets_itself(s) && (places_last ? in_order(s.specs[0], false) && !features_last
@@ -224,7 +224,7 @@ void append_products_of(Plan& plan, const Shapes& s, const PlanRequest& request)
     patches.term = s.lhs_feature;
   } else {
     const std::int64_t entry = s.windows * terms * s.groups * element;
-    chunk = std::clamp<std::int64_t>(most_bytes / entry, 1, s.batch);
+    chunk = std::clamp<std::int64_t>(max_bytes / entry, 1, s.batch);
     patches.at = take_scratch(plan, static_cast<std::size_t>(chunk * entry));
   }
   for (std::int64_t first = 0; first < s.batch; first += chunk) {

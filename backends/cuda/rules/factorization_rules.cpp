@@ -15,7 +15,7 @@ Plan cholesky(const PlanRequest& request) {
   Plan plan;
   plan.supported = true;
   const Matrices x(request.in[0]);
-  const Place bad = append_check(plan, x, operand(0), request);
+  const BufferRef bad = append_check(plan, x, operand(0), request);
   SolverStep step = solver_step(plan, SolverStep::Routine::potrf, x);
   step.a = append_reading(plan, x, Reading::hermitian, operand(0), &bad, request);
   step.batched = is_batched(x, longest_of_batch);
@@ -88,7 +88,7 @@ Plan lu(const PlanRequest& request) {
   const std::int64_t k = x.smaller();
   SolverStep step = solver_step(plan, SolverStep::Routine::getrf, x);
   if (x.size() != 0) {
-    const Place bad = append_check(plan, x, operand(0), request);
+    const BufferRef bad = append_check(plan, x, operand(0), request);
     step.a = append_reading(plan, x, Reading::columns, operand(0), &bad, request);
     step.b = take_scratch(plan, static_cast<std::size_t>(x.count * k) * sizeof(std::int32_t));
     step.batched = x.rows == x.columns && is_batched(x, longest_of_batch);

@@ -20,7 +20,7 @@ struct Products {
   std::int64_t a_matrix = 0, a_row = 0, a_column = 0;
   std::int64_t b_matrix = 0, b_row = 0, b_column = 0;
   std::int64_t out_matrix = 0, out_row = 0;
-  Place a, b, out;
+  BufferRef a, b, out;
 };
 /// Can a library take an operand of these strides and extents as it lies? Either rows or columns have
 /// elements next to each other.

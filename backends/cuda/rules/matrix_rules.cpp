@@ -33,7 +33,7 @@ Matrices::Matrices(Type type) : dtype(type.dtype()) {
   for (std::size_t k = 0; k + 2 < type.rank(); ++k) count *= type.dim(k);
 }
 
-Place append_check(Plan& plan, const Matrices& x, Place from, const PlanRequest&) {
+BufferRef append_check(Plan& plan, const Matrices& x, BufferRef from, const PlanRequest&) {
   const std::string memory(memory_name(x.dtype));
   const std::string text = work_functions(x.work()) +
                            "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(const " + memory +
@@ -46,7 +46,7 @@ Place append_check(Plan& plan, const Matrices& x, Place from, const PlanRequest&
                            "    any = together::block_fold(any, monoid::any<u32>(), 0u);\n"
                            "    if (thread_index() == 0) bad[b] = (i32)any;\n"
                            "  }\n}\n";
-  const Place bad = take_scratch(plan, static_cast<std::size_t>(x.count) * sizeof(std::int32_t));
+  const BufferRef bad = take_scratch(plan, static_cast<std::size_t>(x.count) * sizeof(std::int32_t));
   Launch launch;
   launch.kernel = make_kernel("matrix_check", text);
   launch.block = 256;
@@ -56,8 +56,8 @@ Place append_check(Plan& plan, const Matrices& x, Place from, const PlanRequest&
   return bad;
 }
 
-Place append_reading(Plan& plan, const Matrices& x, Reading reading, Place from, const Place* bad,
-                     const PlanRequest& like) {
+BufferRef append_reading(Plan& plan, const Matrices& x, Reading reading, BufferRef from, const BufferRef* bad,
+                         const PlanRequest& like) {
   const std::string memory(memory_name(x.dtype)), work(memory_name(x.work()));
   std::string text = work_functions(x.work());
   text += elements_begin("const " + memory + "* __restrict__ x, " +
@@ -76,7 +76,7 @@ Place append_reading(Plan& plan, const Matrices& x, Reading reading, Place from,
   text += ";\n";
   if (bad != nullptr) text += "    if (bad[b] != 0) v = zero_of();\n";
   text += "    y[at] = v;\n  }\n}\n";
-  const Place to = take_scratch(plan, static_cast<std::size_t>(x.count * x.size()) * size_of(x.work()));
+  const BufferRef to = take_scratch(plan, static_cast<std::size_t>(x.count * x.size()) * size_of(x.work()));
   std::vector<Argument> arguments{argument(from)};
   if (bad != nullptr) arguments.push_back(argument(*bad));
   for (const Argument& more : {argument(to), argument(x.rows), argument(x.columns)})
@@ -86,7 +86,7 @@ Place append_reading(Plan& plan, const Matrices& x, Reading reading, Place from,
   return to;
 }
 
-void append_writing(Plan& plan, const Written& how, Place from, Place to, const PlanRequest& like) {
+void append_writing(Plan& plan, const Written& how, BufferRef from, BufferRef to, const PlanRequest& like) {
   if (how.count * how.rows * how.columns == 0) return;
   const std::string memory(memory_name(how.dtype)), work(memory_name(how.work));
   const bool informed = how.info != nullptr, checked = how.bad != nullptr;
@@ -112,11 +112,11 @@ void append_writing(Plan& plan, const Written& how, Place from, Place to, const 
                                           std::move(arguments), like.multiprocessors));
 }
 
-Place append_pointers(Plan& plan, const SolverStep& step, Place first, std::int64_t elements,
-                      const PlanRequest& like) {
+BufferRef append_pointers(Plan& plan, const SolverStep& step, BufferRef first, std::int64_t elements,
+                          const PlanRequest& like) {
   const std::string text = elements_begin("u8* x, u8** pointers, const u64 bytes") +
                            "    pointers[at] = x + at * bytes;\n  }\n}\n";
-  const Place to = take_scratch(plan, static_cast<std::size_t>(step.batch) * sizeof(std::uint64_t));
+  const BufferRef to = take_scratch(plan, static_cast<std::size_t>(step.batch) * sizeof(std::uint64_t));
   const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(step.dtype));
   plan.steps.emplace_back(launch_elements("matrix_pointers", text, step.batch,
                                           {argument(first), argument(to), argument(bytes)},

@@ -29,10 +29,10 @@ enum class Reading : std::uint8_t {
 enum class Part : std::uint8_t { all, lower, upper };
 
 /// By matrix: i32, not zero where an element is not finite.
-Place append_check(Plan& plan, const Matrices& x, Place from, const PlanRequest& like);
+BufferRef append_check(Plan& plan, const Matrices& x, BufferRef from, const PlanRequest& like);
 /// The matrices for a solver, in scratch memory; zeros in the place of those that `bad` tells of.
-Place append_reading(Plan& plan, const Matrices& x, Reading reading, Place from, const Place* bad,
-                     const PlanRequest& like);
+BufferRef append_reading(Plan& plan, const Matrices& x, Reading reading, BufferRef from, const BufferRef* bad,
+                         const PlanRequest& like);
 
 /// A solver's matrices, to be written as results.
 struct Written {
@@ -42,17 +42,17 @@ struct Written {
   std::int64_t leading = 0;           ///< by columns: elements from one column to the next
   std::int64_t matrix = 0;            ///< elements from one matrix to the next
   Part part = Part::all;
-  const Place* info = nullptr;  ///< where it, or `bad`, is not zero all that is kept is NaN
-  const Place* bad = nullptr;   ///< see append_check
+  const BufferRef* info = nullptr;  ///< where it, or `bad`, is not zero all that is kept is NaN
+  const BufferRef* bad = nullptr;   ///< see append_check
 };
-void append_writing(Plan& plan, const Written& how, Place from, Place to, const PlanRequest& like);
+void append_writing(Plan& plan, const Written& how, BufferRef from, BufferRef to, const PlanRequest& like);
 
 /// A step on these matrices, its `info` in scratch memory.
 SolverStep solver_step(Plan& plan, SolverStep::Routine routine, const Matrices& x);
 
 /// Addresses of the step's matrices, as many elements apart, for a call that is for all of them.
-Place append_pointers(Plan& plan, const SolverStep& step, Place first, std::int64_t elements,
-                      const PlanRequest& like);
+BufferRef append_pointers(Plan& plan, const SolverStep& step, BufferRef first, std::int64_t elements,
+                          const PlanRequest& like);
 /// Is one call for many matrices worth more than one for each? Of many small ones.
 bool is_batched(const Matrices& x, std::int64_t longest);
 

@@ -52,7 +52,7 @@ std::optional<Lying> lying(std::int64_t rows, std::int64_t columns, std::int64_t
 }
 
 // Matrices of one call: cuBLASLt has an axis of the grid for them, which ends at 65535.
-constexpr std::int64_t most_batch = 65535;
+constexpr std::int64_t max_batch = 65535;
 
 // Workspace lets a library cut sums that few blocks would share; more than this it hardly uses.
 std::size_t workspace_for(const Products& p) {
@@ -98,12 +98,12 @@ void append_products(Plan& plan, const Products& p, const PlanRequest& like) {
   step.stride_c = p.out_matrix;
   step.workspace_bytes = workspace_for(p);
   step.workspace = take_scratch(plan, step.workspace_bytes);
-  const auto moved = [&p](Place place, std::int64_t elements) {
+  const auto moved = [&p](BufferRef place, std::int64_t elements) {
     place.offset += static_cast<std::size_t>(elements) * size_of(p.dtype);
     return place;
   };
-  for (std::int64_t first = 0; first < p.batch; first += most_batch) {
-    step.batch = std::min(most_batch, p.batch - first);
+  for (std::int64_t first = 0; first < p.batch; first += max_batch) {
+    step.batch = std::min(max_batch, p.batch - first);
     step.a = moved(p.a, first * p.a_matrix);
     step.b = moved(p.b, first * p.b_matrix);
     step.out = moved(p.out, first * p.out_matrix);
@@ -152,12 +152,12 @@ Ints ordered(const Ints& list, const Ints& by) {
 
 // Where the operand lies as matrices; copied into scratch memory in the order batch, free, contracted if need
 // be.
-Merged placed(Plan& plan, const Operand& x, Place& at, const PlanRequest& like) {
+Merged placed(Plan& plan, const Operand& x, BufferRef& at, const PlanRequest& like) {
   if (const std::optional<Merged> as_it_is = merged(x)) return *as_it_is;
   Ints permutation = x.batch;
   permutation.insert(permutation.end(), x.free.begin(), x.free.end());
   permutation.insert(permutation.end(), x.contracted.begin(), x.contracted.end());
-  const Place copy = take_scratch(plan, x.type.bytes());
+  const BufferRef copy = take_scratch(plan, x.type.bytes());
   append_transposed(plan, x.type, permutation, at, copy, like);
   at = copy;
   const auto extent = [&x](const Ints& axes) {

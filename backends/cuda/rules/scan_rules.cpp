@@ -77,12 +77,12 @@ Plan by_threads(const PlanRequest& request, const Lines& lines) {
 
 // Block (line, part): first the fold of every part, then each part from the fold of those before it on.
 Plan by_blocks(const PlanRequest& request, const Lines& lines) {
-  constexpr std::int64_t fewest = 8192, most_parts = 256;
+  constexpr std::int64_t fewest = 8192, max_parts = 256;
   const std::int64_t count = lines.outer * lines.inner;
   std::int64_t parts = 1, part = lines.extent;
   if (count < 2 * request.multiprocessors && lines.extent >= 2 * fewest) {
     parts = std::min(
-        {lines.extent / fewest, (std::int64_t{4} * request.multiprocessors + count - 1) / count, most_parts});
+        {lines.extent / fewest, (std::int64_t{4} * request.multiprocessors + count - 1) / count, max_parts});
     part = (lines.extent + parts - 1) / parts;
     parts = (lines.extent + part - 1) / part;
   }

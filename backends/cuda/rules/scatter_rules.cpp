@@ -13,13 +13,13 @@ std::string text_of(std::int64_t value) { return std::to_string(value) + "ull"; 
 
 // x is [outer, extent, inner], the updates [outer, count, inner]; the indices are [count], or, along the
 // axis, have the updates' shape.
-struct Places {
+struct ScatterShape {
   std::int64_t outer = 1, extent = 1, inner = 1, count = 1;
   bool along = false, clip = true;
   DType element = DType::f32, index = DType::i32;
 };
-Places places_of(const PlanRequest& request) {
-  Places places;
+ScatterShape places_of(const PlanRequest& request) {
+  ScatterShape places;
   const Type x = request.in[0];
   const auto axis = static_cast<std::size_t>(request.op.integer("axis"));
   places.extent = x.dim(axis);
@@ -33,7 +33,7 @@ Places places_of(const PlanRequest& request) {
   return places;
 }
 
-std::string begin_of(const Places& p) {
+std::string begin_of(const ScatterShape& p) {
   const std::string extent = std::to_string(p.extent) + "ll";
   std::string text = "typedef " + std::string(memory_name(p.element)) + " element_t;\n";
   text += "typedef " + std::string(value_name(p.element)) + " value_t;\n";
@@ -72,7 +72,7 @@ std::string loop(const std::string& name, std::int64_t count) {
          name + " += (u64)grid_x() * 256u) {\n";
 }
 
-void add_by_lines(Plan& plan, const PlanRequest& request, const Places& p) {
+void add_by_lines(Plan& plan, const PlanRequest& request, const ScatterShape& p) {
   std::string text = begin_of(p);
   text +=
       "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(const place_t* __restrict__ indices, const "
@@ -88,7 +88,7 @@ void add_by_lines(Plan& plan, const PlanRequest& request, const Places& p) {
 
 // The sums of the lines' sorted indices. Threads beside each other are of lines beside each other, whose
 // updates lie so where there is an axis behind.
-void add_runs(Plan& plan, const PlanRequest& request, const Places& p, const SortStep& sorted) {
+void add_runs(Plan& plan, const PlanRequest& request, const ScatterShape& p, const SortStep& sorted) {
   constexpr std::int64_t long_run = 64;
   const std::int64_t lines = p.outer * p.inner;
   const std::string key = sorted.key_bytes == 8 ? "u64" : "u32", count = text_of(p.count),
@@ -158,7 +158,7 @@ void add_runs(Plan& plan, const PlanRequest& request, const Places& p, const Sor
       launch_of("scatter_long_runs", std::move(text), 32 * warps, arguments, request.multiprocessors));
 }
 
-void add_sorted(Plan& plan, const PlanRequest& request, const Places& p) {
+void add_sorted(Plan& plan, const PlanRequest& request, const ScatterShape& p) {
   const std::int64_t segments = p.along ? p.outer * p.inner : 1;
   const bool wide = p.extent >= 0xffffffffLL;
   const std::string key = wide ? "u64" : "u32";
@@ -188,7 +188,7 @@ void add_sorted(Plan& plan, const PlanRequest& request, const Places& p) {
 }
 
 Plan scatter_add(const PlanRequest& request) {
-  const Places p = places_of(request);
+  const ScatterShape p = places_of(request);
   Plan plan;
   plan.supported = true;
   plan.steps.emplace_back(CopyStep{operand(0), result(), request.in[0].bytes()});

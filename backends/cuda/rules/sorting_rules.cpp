@@ -48,8 +48,8 @@ std::string_view word_name(std::uint32_t bytes) {
 
 // Words of what stands at places `order` of each line, or of all of it in order, and those places.
 // `parts`: numbers in an element, of which the key is the one at `keys`.
-void append_words(Plan& plan, DType dtype, const Lines& lines, Place keys, int parts, bool descending,
-                  const Place* order, Place words, Place places, const PlanRequest& like) {
+void append_words(Plan& plan, DType dtype, const Lines& lines, BufferRef keys, int parts, bool descending,
+                  const BufferRef* order, BufferRef words, BufferRef places, const PlanRequest& like) {
   const std::string word(word_name(word_bytes(dtype)));
   std::string text = std::string("#define SIGNED_ZEROS ") + (descending ? "true" : "false") + float_words;
   text += elements_begin("const " + std::string(memory_name(real_dtype(dtype))) + "* __restrict__ x, " +
@@ -71,8 +71,8 @@ void append_words(Plan& plan, DType dtype, const Lines& lines, Place keys, int p
 
 // The first `kept` elements of each line of the operand in order, and their places as i32 where these are
 // wanted.
-void append_gather(Plan& plan, DType dtype, const Lines& lines, std::int64_t kept, Place from, Place order,
-                   Place to, const Place* places, const PlanRequest& like) {
+void append_gather(Plan& plan, DType dtype, const Lines& lines, std::int64_t kept, BufferRef from,
+                   BufferRef order, BufferRef to, const BufferRef* places, const PlanRequest& like) {
   const std::string type(memory_name(dtype));
   std::string text =
       elements_begin("const " + type + "* __restrict__ x, const u32* __restrict__ order, " + type +
@@ -94,18 +94,18 @@ void append_gather(Plan& plan, DType dtype, const Lines& lines, std::int64_t kep
 
 struct Key {
   DType dtype;
-  Place at;
+  BufferRef at;
   int parts = 1;
 };
 
 // Places of elements in order; all keys have these lines.
-Place append_sorts(Plan& plan, const std::vector<Key>& keys, const Lines& lines, bool descending,
-                   const PlanRequest& like) {
+BufferRef append_sorts(Plan& plan, const std::vector<Key>& keys, const Lines& lines, bool descending,
+                       const PlanRequest& like) {
   const auto count = static_cast<std::size_t>(lines.count * lines.extent);
   std::uint32_t widest = 1;
   for (const Key& key : keys) widest = std::max(widest, word_bytes(key.dtype));
-  const Place words = take_scratch(plan, count * widest), words_out = take_scratch(plan, count * widest);
-  const Place places = take_scratch(plan, count * 4), order = take_scratch(plan, count * 4);
+  const BufferRef words = take_scratch(plan, count * widest), words_out = take_scratch(plan, count * widest);
+  const BufferRef places = take_scratch(plan, count * 4), order = take_scratch(plan, count * 4);
   SortStep step;
   step.segments = lines.count;
   step.length = lines.extent;
@@ -144,7 +144,7 @@ Plan sort(const PlanRequest& request) {
     keys.push_back({dtype, operand(i), complex ? 2 : 1});
     if (complex) keys.push_back({dtype, operand(i, size_of(dtype) / 2), 2});
   }
-  const Place order = append_sorts(plan, keys, lines, false, request);
+  const BufferRef order = append_sorts(plan, keys, lines, false, request);
   for (std::size_t i = 0; i < request.in.size(); ++i)
     append_gather(plan, request.in[i].dtype(), lines, lines.extent, operand(i), order, result(i), nullptr,
                   request);
@@ -158,8 +158,8 @@ Plan top_k(const PlanRequest& request) {
   lines.extent = x.shape().back();
   lines.count = x.size() / lines.extent;
   plan.supported = lines.extent <= longest;
-  const Place order = append_sorts(plan, {{x.dtype(), operand(0)}}, lines, true, request);
-  const Place places = result(1);
+  const BufferRef order = append_sorts(plan, {{x.dtype(), operand(0)}}, lines, true, request);
+  const BufferRef places = result(1);
   append_gather(plan, x.dtype(), lines, request.op.integer("k"), operand(0), order, result(0), &places,
                 request);
   return plan;

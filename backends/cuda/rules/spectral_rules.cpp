@@ -11,10 +11,10 @@ namespace tidu::cuda_detail {
 namespace {
 
 // One call for many small matrices counts what it works in, about a thousand elements for each, in 32 bits.
-constexpr std::int64_t most_of_batch = std::int64_t{1} << 18;
+constexpr std::int64_t max_of_batch = std::int64_t{1} << 18;
 
 void append_eigenvectors(Plan& plan, const SolverStep& all, DType real) {
-  const std::int64_t most = all.batched ? most_of_batch : all.batch;
+  const std::int64_t most = all.batched ? max_of_batch : all.batch;
   for (std::int64_t first = 0; first < all.batch; first += most) {
     SolverStep part = all;
     part.batch = std::min(most, all.batch - first);
@@ -31,7 +31,7 @@ Plan eigh(const PlanRequest& request) {
   plan.supported = true;
   const Matrices x(request.in[0]);
   const DType real = real_dtype(x.work());
-  const Place bad = append_check(plan, x, operand(0), request);
+  const BufferRef bad = append_check(plan, x, operand(0), request);
   SolverStep step = solver_step(plan, SolverStep::Routine::syevd, x);
   step.a = append_reading(plan, x, Reading::hermitian, operand(0), &bad, request);
   step.values = take_scratch(plan, static_cast<std::size_t>(x.count * x.rows) * size_of(real));
@@ -63,7 +63,7 @@ Plan svd(const PlanRequest& request) {
   const std::size_t element = size_of(x.work());
   const auto count = static_cast<std::size_t>(x.count);
   const bool wide = m < n;
-  const Place bad = append_check(plan, x, operand(0), request);
+  const BufferRef bad = append_check(plan, x, operand(0), request);
   SolverStep step = solver_step(plan, SolverStep::Routine::gesvd, x);
   step.rows = std::max(m, n);
   step.columns = k;
@@ -73,7 +73,7 @@ Plan svd(const PlanRequest& request) {
   step.v = take_scratch(plan, count * static_cast<std::size_t>(k * k) * element);
   plan.steps.emplace_back(step);
   const auto write = [&](std::int64_t rows, std::int64_t columns, DType work, DType dtype, bool by_columns,
-                         Place from, Place to) {
+                         BufferRef from, BufferRef to) {
     Written how{x.count, rows, columns, work, dtype, by_columns};
     how.leading = rows;
     how.matrix = rows * columns;

@@ -94,8 +94,8 @@ Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
 /// The schedule in which groups do not leave what other groups, which alone read it, can compute again with a
 /// few sums and products from one array of its size and from what is smaller. The operations that make it
 /// then stand in several groups, and their values have no memory. `schedule` is one of fused_schedule.
-Schedule compute_again(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
-                       const std::vector<ValueId>& splats);
+Schedule rematerialize_values(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
+                              const std::vector<ValueId>& splats);
 
 /// One operation after another, in the order of the graph, without constants and without views, which need no
 /// work.

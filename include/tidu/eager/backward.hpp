@@ -162,7 +162,7 @@ struct UntypedGradient {
 };
 class BackwardObserver;
 struct BackwardRequest {
-  const Host& host;
+  const ErasedExecutor& host;
   RecorderCore* recorder;
   std::span<const UntypedRoot> roots;
   std::span<const Requested> requested;
@@ -211,7 +211,7 @@ template <OperandType Operand>
 Gradients<Operand> backward(std::span<const Root<Operand>> roots, const BackwardExecutor<Operand>& executor,
                             const BackwardOptions& options = {}, std::span<const Requested> requested = {},
                             Recorder<Operand>* recorder = nullptr) {
-  const detail::HostOf<Operand> host(executor);
+  const detail::ErasedExecutorOf<Operand> host(executor);
   std::vector<std::optional<Operand>> seeds;
   seeds.reserve(roots.size());
   std::vector<detail::UntypedRoot> untyped;

@@ -56,7 +56,7 @@ std::string_view to_string(Explanation::Cause cause);
 namespace detail {
 
 struct ExplainRequest {
-  const Host* host;  ///< null: values are not looked at
+  const ErasedExecutor* host;  ///< null: values are not looked at
   std::span<const UntypedRoot> roots;
   const EagerOutput& target;
   std::string_view name;
@@ -96,7 +96,7 @@ Explanation explain(const EagerOutput& target, std::span<const Root<Operand>> ro
     untyped.push_back(
         {root.key, root.trace.node(), seeds.back() ? &*seeds.back() : nullptr, nullptr, root.seed_placement});
   }
-  std::optional<detail::HostOf<Operand>> host;
+  std::optional<detail::ErasedExecutorOf<Operand>> host;
   if (executor != nullptr) host.emplace(*executor);
   if (context == nullptr && recorder != nullptr) context = recorder->options().context;
   return detail::explain({host ? &*host : nullptr, untyped, target, name,

@@ -1,5 +1,6 @@
-// host.hpp - the seam between the typed and the untyped part of the eager layer: Host is a BackwardExecutor
-// that takes operands by address, HostOf<Operand> makes one of any executor. Not for users.
+// host.hpp - the seam between the typed and the untyped part of the eager layer: ErasedExecutor is a
+// BackwardExecutor that takes operands by address, ErasedExecutorOf<Operand> makes one of any executor. Not
+// for users.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +15,13 @@
 
 namespace tidu::eager::detail {
 
-class Host {
+class ErasedExecutor {
  public:
   using Inputs = std::span<const void* const>;
-  explicit Host(const OperandTable& operands) : table(operands) {}
-  Host(const Host&) = delete;
-  Host& operator=(const Host&) = delete;
-  virtual ~Host() = default;
+  explicit ErasedExecutor(const OperandTable& operands) : table(operands) {}
+  ErasedExecutor(const ErasedExecutor&) = delete;
+  ErasedExecutor& operator=(const ErasedExecutor&) = delete;
+  virtual ~ErasedExecutor() = default;
 
   const OperandTable& table;
 
@@ -48,10 +49,10 @@ class Host {
 };
 
 template <class Operand>
-class HostOf final : public Host {
+class ErasedExecutorOf final : public ErasedExecutor {
  public:
-  explicit HostOf(const BackwardExecutor<Operand>& executor)
-      : Host(operand_table<Operand>), executor_(executor) {}
+  explicit ErasedExecutorOf(const BackwardExecutor<Operand>& executor)
+      : ErasedExecutor(operand_table<Operand>), executor_(executor) {}
   const BackwardExecutor<Operand>& executor() const { return executor_; }
 
   void execute_forward(const GraphCall& call, Inputs inputs, std::byte* out) const override {

@@ -88,13 +88,13 @@ struct RecordRetained {
 };
 
 /// The untyped face of a BackwardExecutor.
-class Host;
+class ErasedExecutor;
 struct Variant;
 
 /// What all recorders share: the untyped part.
 class RecorderCore {
  public:
-  RecorderCore(const OperandTable& table, const Host* host, const RecorderOptions& options);
+  RecorderCore(const OperandTable& table, const ErasedExecutor* host, const RecorderOptions& options);
   /// The other goes on without a host.
   RecorderCore(RecorderCore&& other) noexcept;
   RecorderCore& operator=(RecorderCore&& other) noexcept;
@@ -116,7 +116,7 @@ class RecorderCore {
   KeySource& keys() { return keys_; }
   const RecorderOptions& options() const { return options_; }
   void set_options(const RecorderOptions& options) { options_ = options; }
-  const Host* host() const { return host_; }
+  const ErasedExecutor* host() const { return host_; }
   const OperandTable& table() const { return *table_; }
   std::uint64_t num_recorded() const { return recorded_; }
 
@@ -127,7 +127,7 @@ class RecorderCore {
                  std::span<const void* const> data, const std::uint32_t* slots);
 
   const OperandTable* table_;
-  const Host* host_;
+  const ErasedExecutor* host_;
   RecorderOptions options_;
   KeySource keys_;
   std::uint64_t last_ = 0;
@@ -164,7 +164,7 @@ class Recorder {
   /// `host`, when given, is asked for versions, types and placements of operands; it must outlive the
   /// recorder.
   explicit Recorder(const BackwardExecutor<Operand>* host = nullptr, const RecorderOptions& options = {})
-      : host_(host != nullptr ? std::make_unique<detail::HostOf<Operand>>(*host) : nullptr),
+      : host_(host != nullptr ? std::make_unique<detail::ErasedExecutorOf<Operand>>(*host) : nullptr),
         core_(detail::operand_table<Operand>, host_.get(), options) {}
 
   /// Where keys of leaves come from.
@@ -256,7 +256,7 @@ class Recorder {
     return outputs;
   }
 
-  std::unique_ptr<detail::HostOf<Operand>> host_;
+  std::unique_ptr<detail::ErasedExecutorOf<Operand>> host_;
   detail::RecorderCore core_;
   detail::OpCache ops_;
 };

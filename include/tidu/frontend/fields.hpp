@@ -9,7 +9,7 @@
 
 namespace tidu::frontend_detail {
 
-inline constexpr std::size_t most_fields = 16;
+inline constexpr std::size_t max_fields = 16;
 
 /// Initialises a member of any type. Only for asking whether there is one more.
 struct AnyField {
@@ -29,7 +29,7 @@ constexpr bool takes_any(std::index_sequence<I...>) {
 }
 
 /// How many members an aggregate has; none where that cannot be told: where one is an array or has no value
-/// of its own, where there is a base, or where there are more than most_fields.
+/// of its own, where there is a base, or where there are more than max_fields.
 template <class T>
 constexpr std::size_t count_fields() {
   if (requires { T{AnyBase<T>()}; }) return 0;
@@ -54,7 +54,7 @@ constexpr std::size_t count_fields() {
   const bool more = [&]<std::size_t... N>(std::index_sequence<N...>) {
     return ((N + 1 > count && takes_any<T>(std::make_index_sequence<N + 1>())) || ...);
   }
-  (std::make_index_sequence<most_fields + 1>());
+  (std::make_index_sequence<max_fields + 1>());
   return more ? 0 : count;
 }
 

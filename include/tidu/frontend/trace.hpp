@@ -267,7 +267,7 @@ class Compiled {
     std::shared_ptr<const void> shape;  ///< what f returned
     std::uint64_t used = 0;             ///< when, in calls
   };
-  static constexpr std::size_t most_entries = 1024;
+  static constexpr std::size_t max_entries = 1024;
   struct Cache {
     std::mutex mutex;
     std::map<Key, Entry> entries;
@@ -275,8 +275,8 @@ class Compiled {
     void drop_unused() {
       std::vector<std::uint64_t> used;
       for (const auto& entry : entries) used.push_back(entry.second.used);
-      std::nth_element(used.begin(), used.begin() + most_entries / 2, used.end());
-      const std::uint64_t least = used[most_entries / 2];
+      std::nth_element(used.begin(), used.begin() + max_entries / 2, used.end());
+      const std::uint64_t least = used[max_entries / 2];
       std::erase_if(entries, [least](const auto& entry) { return entry.second.used < least; });
     }
   };
@@ -294,7 +294,7 @@ class Compiled {
     Entry made = make();
     if (frontend_detail::any_traced(made.call->captured)) return made;
     const std::lock_guard<std::mutex> lock(cache_->mutex);
-    if (cache_->entries.size() >= most_entries) cache_->drop_unused();
+    if (cache_->entries.size() >= max_entries) cache_->drop_unused();
     made.used = ++cache_->calls;
     return cache_->entries.emplace(std::move(key), std::move(made)).first->second;
   }

@@ -22,7 +22,7 @@ class Derivatives;       // rules.hpp
 class Factors;           // factors.hpp
 class Op;                // op.hpp
 class Values;            // value.hpp
-struct Strand;           // strands.hpp
+struct RegionBinding;    // region_bindings.hpp
 
 /// What other rooms may know of a primitive without knowing its name. Combine with |.
 enum class Trait : std::uint32_t {
@@ -113,10 +113,10 @@ struct Primitive {
   using FactorRule = void (*)(Factors&);
   /// The op whose result has `extent` points along `axis`, and is the same along others.
   using ResizeRule = Op (*)(const Op& op, std::size_t axis, std::int64_t extent);
-  /// What goes together in an operation of that op, which holds graphs: see Strand. Each operand and result,
-  /// and each input and output of its graphs, is in one strand; or there are none, where nothing may be left
-  /// out.
-  using StrandRule = std::vector<Strand> (*)(const Op& op);
+  /// What goes together in an operation of that op, which holds graphs: see RegionBinding. Each operand and
+  /// result, and each input and output of its graphs, is in one binding; or there are none, where nothing may
+  /// be left out.
+  using RegionBindingRule = std::vector<RegionBinding> (*)(const Op& op);
 
   std::string_view name;      ///< may be qualified, "project.name"
   std::uint32_t version = 1;  ///< counts changes of meaning; part of every key
@@ -133,9 +133,9 @@ struct Primitive {
   SimplifyRule simplify = nullptr;    ///< for programs; may be left out
   FactorRule factors = nullptr;       ///< where it has one result and can be done part by part; what is
                                       ///< elementwise needs none
-  ResizeRule resize = nullptr;   ///< required beside `factors` where attributes tell extents of the result
-  StrandRule strands = nullptr;  ///< of what holds graphs; without it all operands are read, and all results
-                                 ///< computed, where one result is read
+  ResizeRule resize = nullptr;  ///< required beside `factors` where attributes tell extents of the result
+  RegionBindingRule region_bindings = nullptr;  ///< of what holds graphs; without it all operands are read,
+                                                ///< and all results computed, where one result is read
   std::string_view called = "graph";  ///< of what holds graphs: the attribute, if there is one of that name,
                                       ///< whose graph is run on the operands to give the results
 

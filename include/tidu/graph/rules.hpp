@@ -91,9 +91,9 @@ struct InnerBatching {
 };
 
 /// How a rule reaches the transform that called it, for operations that hold graphs.
-class RuleHost {
+class RuleServices {
  public:
-  virtual ~RuleHost() = default;
+  virtual ~RuleServices() = default;
   /// Of a graph that the operation holds, by its active inputs.
   virtual InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active) = 0;
   /// The transpose of a linear graph by those inputs, given cotangents of those outputs.
@@ -106,7 +106,7 @@ class RuleHost {
                                       std::int64_t size) = 0;
   /// A host that outlives the transform, without its context: for graphs that are made when they are asked
   /// for.
-  virtual std::shared_ptr<RuleHost> later() const = 0;
+  virtual std::shared_ptr<RuleServices> later() const = 0;
   /// Are the transform's sums of cotangents of 16 bits held in f32 (TransposeOptions::wide_accumulation)? For
   /// transpose rules that add up cotangents themselves, as those of loops do.
   virtual bool wide_accumulation() const { return true; }
@@ -117,7 +117,7 @@ class RuleHost {
 namespace detail {
 struct RuleFrame {  // what all contexts share
   const Op& op;
-  RuleHost& host;
+  RuleServices& host;
   Emitter& emitter;
   ADContext* context;
 };
@@ -146,7 +146,7 @@ class JvpContext {
     return active(i) ? std::optional<Value>(tangents_[i]) : std::nullopt;
   }
   Emitter& emitter() const { return frame_.emitter; }
-  RuleHost& host() const { return frame_.host; }
+  RuleServices& host() const { return frame_.host; }
   ADContext* context() const { return frame_.context; }
 
  private:
@@ -178,7 +178,7 @@ class TransposeContext {
     return cotangents_[slot].emitter() == nullptr ? std::nullopt : std::optional<Value>(cotangents_[slot]);
   }
   Emitter& emitter() const { return frame_.emitter; }
-  RuleHost& host() const { return frame_.host; }
+  RuleServices& host() const { return frame_.host; }
   ADContext* context() const { return frame_.context; }
 
  private:
@@ -207,7 +207,7 @@ class BatchContext {
   /// Extent of the leading axis.
   std::int64_t size() const { return size_; }
   Emitter& emitter() const { return frame_.emitter; }
-  RuleHost& host() const { return frame_.host; }
+  RuleServices& host() const { return frame_.host; }
   ADContext* context() const { return frame_.context; }
 
  private:

@@ -20,9 +20,9 @@ struct ValueReader {
 };
 
 /// How a rule asks about values of the graph that is being made. For whoever calls rules.
-class SimplifyHost {
+class SimplifyServices {
  public:
-  virtual ~SimplifyHost() = default;
+  virtual ~SimplifyServices() = default;
   /// Takes down what rules emit; its values are those of the graph that is being made.
   virtual Emitter& emitter() = 0;
   /// The operation that makes the value, or nothing for an input.
@@ -45,7 +45,7 @@ class SimplifyHost {
 class SimplifyContext {
  public:
   /// For passes.
-  SimplifyContext(SimplifyHost& host, const Op& op, std::span<const Value> operands,
+  SimplifyContext(SimplifyServices& host, const Op& op, std::span<const Value> operands,
                   std::span<const Type> results, std::span<const bool> shared)
       : host_(host), op_(op), operands_(operands), results_(results), shared_(shared) {}
 
@@ -81,7 +81,7 @@ class SimplifyContext {
   std::optional<std::vector<ValueReader>> readers(Value value) const { return host_.readers(value.id()); }
 
  private:
-  SimplifyHost& host_;
+  SimplifyServices& host_;
   const Op& op_;
   std::span<const Value> operands_;
   std::span<const Type> results_;

@@ -3,7 +3,7 @@
 // stands for every floating or complex input. New inputs carry keys that clash with nothing; their labels
 // ("x.tangent", "cotangent.0") name them for people and for run-by-name. A derivative that is zero because no
 // path leads there is given as zeros, and said in a Presence. What graphs in operations would compute for
-// nobody is left out (see without_unread), but for vmap and with_outputs.
+// nobody is left out (see eliminate_dead_code), but for vmap and with_outputs.
 #pragma once
 
 #include <cstddef>

@@ -15,8 +15,15 @@ namespace tidu::passes {
 /// attribute `graph` whose interface is that of the operation stands for what is in that graph, which is
 /// written in its place, at any depth. The graph itself when there is no such operation. Operations for which
 /// `stays` is true are left as they are. Iterative; throws Error (invalid_argument) beyond `max_operations`.
-Graph write_out_graphs(const Graph& graph, std::size_t max_operations,
-                       const std::function<bool(const Operation&)>& stays = {});
+Graph inline_graphs(const Graph& graph, std::size_t max_operations,
+                    const std::function<bool(const Operation&)>& stays = {});
+
+/// The name that it had.
+[[deprecated("use inline_graphs")]] inline Graph write_out_graphs(
+    const Graph& graph, std::size_t max_operations,
+    const std::function<bool(const Operation&)>& stays = {}) {
+  return inline_graphs(graph, max_operations, stays);
+}
 
 /// The same function as prune gives it, with what the simplify rules of its primitives put in the place of
 /// operations (docs/optimizer.md). One sweep, linear in the size of the graph. Inputs, outputs and impure

@@ -1,7 +1,7 @@
 // control_flow.hpp - primitives of the standard set that run a graph they hold more than once, or one of
 // several: scan, while and cond. All modes of differentiation are derived from the graphs, to any order (of a
 // while without a bound only forward ones); nothing is unrolled. Results that nobody reads are left out of
-// programs and derivatives, with what is computed for them alone: see without_unread.
+// programs and derivatives, with what is computed for them alone: see eliminate_dead_code.
 #pragma once
 
 #include <cstddef>
@@ -50,8 +50,15 @@ struct WhileShape {
 /// that know no control flow. `graph` itself where there are none; a while without a bound stays, and so do
 /// operations for which `stays` is true, with what they hold. Throws Error (invalid_argument) where that
 /// takes more than `max_operations` operations.
-Graph with_control_flow_written_out(const Graph& graph, std::size_t max_operations = std::size_t{1} << 20,
-                                    const std::function<bool(const Operation&)>& stays = {});
+Graph with_control_flow_unrolled(const Graph& graph, std::size_t max_operations = std::size_t{1} << 20,
+                                 const std::function<bool(const Operation&)>& stays = {});
+
+/// The name that it had.
+[[deprecated("use with_control_flow_unrolled")]] inline Graph with_control_flow_written_out(
+    const Graph& graph, std::size_t max_operations = std::size_t{1} << 20,
+    const std::function<bool(const Operation&)>& stays = {}) {
+  return with_control_flow_unrolled(graph, max_operations, stays);
+}
 
 namespace ops {
 

@@ -49,11 +49,11 @@ alignas(64) inline constinit std::byte no_elements[64]{};
 void destroy(TensorStorage* storage) noexcept;
 
 /// The storage of a promise.
-class PromisedStorage : public TensorStorage {
+class LazyStorage : public TensorStorage {
  public:
-  PromisedStorage() { home = Home::promised; }
-  PromisedStorage(const PromisedStorage&) = delete;
-  PromisedStorage& operator=(const PromisedStorage&) = delete;
+  LazyStorage() { home = Home::promised; }
+  LazyStorage(const LazyStorage&) = delete;
+  LazyStorage& operator=(const LazyStorage&) = delete;
   /// Sets `made`, or throws. On any thread.
   virtual void fulfil() = 0;
   /// The same for who reads the elements where they are: they may stay in a device's memory (`resident`).
@@ -64,11 +64,11 @@ class PromisedStorage : public TensorStorage {
   const void* maker = nullptr;            ///< tells promises of different makers apart
   /// Who has the elements in a device's memory, for as long as this lives: itself, or another; null: nobody
   /// (yet). What fulfil() makes then is a copy.
-  std::atomic<PromisedStorage*> resident{nullptr};
+  std::atomic<LazyStorage*> resident{nullptr};
   std::atomic<std::uint32_t> device{0};  ///< see Tensor::device
 
  protected:
-  ~PromisedStorage() = default;
+  ~LazyStorage() = default;
 };
 /// Called before a watched storage, which it is told, is written to.
 inline constinit std::atomic<void (*)(const TensorStorage&)> before_write{nullptr};
@@ -200,10 +200,10 @@ class Tensor {
   std::int64_t size() const { return type_.size(); }
   std::size_t num_bytes() const { return type_.bytes(); }
 
-  const std::byte* bytes() const { return data_ != nullptr ? data_ : promised_bytes(); }
+  const std::byte* bytes() const { return data_ != nullptr ? data_ : lazy_bytes(); }
   /// Throws Error (invalid_argument) when the storage is read-only. Counts the version up.
   std::byte* mutable_bytes() {
-    std::byte* const at = data_ != nullptr ? data_ : promised_bytes();
+    std::byte* const at = data_ != nullptr ? data_ : lazy_bytes();
     if (storage_ != nullptr) {
       if (storage_->read_only) refuse_writing();
       count_version();
@@ -273,7 +273,7 @@ class Tensor {
   /// Where its elements are made and read best: 0 for the host's memory, else 1 + the number of the device
   /// (eager::Placement::device).
   std::uint32_t device() const {
-    const detail::PromisedStorage* const promise = promised();
+    const detail::LazyStorage* const promise = promised();
     return promise != nullptr ? promise->device.load(std::memory_order_relaxed) : 0;
   }
   /// Counts how often mutable access was asked for, by any tensor over the storage. 0 for Tensor().
@@ -286,34 +286,32 @@ class Tensor {
   // --- for those who make promises
 
   /// A tensor whose elements `storage` makes when they are asked for; takes over a reference to it.
-  static Tensor promise(Type type, detail::PromisedStorage* storage) {
-    return Tensor(type, storage, nullptr);
-  }
+  static Tensor promise(Type type, detail::LazyStorage* storage) { return Tensor(type, storage, nullptr); }
   /// Who is to make the elements, or null when they are there, on the host or on a device.
-  detail::PromisedStorage* pending() const {
-    detail::PromisedStorage* const promise = promised();
+  detail::LazyStorage* pending() const {
+    detail::LazyStorage* const promise = promised();
     return promise != nullptr && promise->made.load(std::memory_order_acquire) == nullptr &&
                    promise->resident.load(std::memory_order_acquire) == nullptr
                ? promise
                : nullptr;
   }
   /// Who made the elements, which are there on the host, and keeps them, or null.
-  detail::PromisedStorage* kept() const {
-    detail::PromisedStorage* const promise = promised();
+  detail::LazyStorage* kept() const {
+    detail::LazyStorage* const promise = promised();
     return promise != nullptr && promise->made.load(std::memory_order_acquire) != nullptr &&
                    promise->resident.load(std::memory_order_acquire) == nullptr
                ? promise
                : nullptr;
   }
   /// Who has the elements in a device's memory, from the first on, or null.
-  detail::PromisedStorage* resident() const {
-    detail::PromisedStorage* const promise = promised();
+  detail::LazyStorage* resident() const {
+    detail::LazyStorage* const promise = promised();
     return promise != nullptr ? promise->resident.load(std::memory_order_acquire) : nullptr;
   }
   /// An address by which elements that are there are told apart: the first one's, or where a device's are
   /// known.
   const void* place() const {
-    if (const detail::PromisedStorage* const there = resident(); there != nullptr) return there;
+    if (const detail::LazyStorage* const there = resident(); there != nullptr) return there;
     return bytes();
   }
   /// Asks for detail::before_write() before anybody writes to the storage; until unwatch().
@@ -332,10 +330,10 @@ class Tensor {
       : type_(type), storage_(storage), data_(data) {}
   static Type no_elements_type();
   Tensor part(Type type, std::size_t byte_offset) const;
-  detail::PromisedStorage* promised() const {
+  detail::LazyStorage* promised() const {
     if (data_ != nullptr || storage_ == nullptr || storage_->home != detail::TensorStorage::Home::promised)
       return nullptr;
-    return static_cast<detail::PromisedStorage*>(storage_);
+    return static_cast<detail::LazyStorage*>(storage_);
   }
   void count_version() {
     std::atomic<std::uint64_t>& version = storage_->version;
@@ -347,7 +345,7 @@ class Tensor {
       detail::count_up(version);
     }
   }
-  std::byte* promised_bytes() const;
+  std::byte* lazy_bytes() const;
   void tell_watchers();
   [[noreturn]] void wrong_element_type(std::size_t size) const;
   [[noreturn]] void refuse_writing() const;
@@ -355,7 +353,7 @@ class Tensor {
 
   Type type_;
   detail::TensorStorage* storage_ = nullptr;  // null: Tensor(), or moved from
-  std::byte* data_ = detail::no_elements;     // the first element; null: see promised_bytes
+  std::byte* data_ = detail::no_elements;     // the first element; null: see lazy_bytes
 };
 
 }  // namespace tidu

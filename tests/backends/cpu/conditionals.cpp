@@ -30,7 +30,7 @@ std::vector<Tensor> inputs_for(const Graph& graph, std::int64_t index, std::mt19
 }
 
 void agree(const Graph& graph, std::mt19937_64& random, double factor = 4) {
-  const Graph written = with_control_flow_written_out(graph);
+  const Graph written = with_control_flow_unrolled(graph);
   for (const std::int64_t index : {-1, 0, 1, 2, 3}) {
     CAPTURE(index);
     const std::vector<Tensor> inputs = inputs_for(graph, index, random);
@@ -61,7 +61,7 @@ Graph moving(DType dtype, const Shape& shape, DType index) {
                                      [&](Value x, Value y, Value one) {
                                        return std::vector{sum(x, y), sum(x, y), one, x};
                                      }),
-                              branch("turned",
+                              branch("transposed",
                                      [](Value x, Value y, Value one) {
                                        return std::vector{y, x, one, y};
                                      }),

@@ -169,7 +169,7 @@ TEST_CASE("a kernel of another project, on both executors; a missing one names t
   CHECK(std::string(missing.error().what()).find("in operation") != std::string::npos);
   CHECK(!cpu().supports(scale, f64));
 
-  const CpuExecutor mine = cpu().with_kernel("test.scale", scale_kernel, DTypes{f64});
+  const CpuExecutor mine = cpu().with_kernel("test.scale", scale_kernel, tidu::DTypes{f64});
   CHECK(mine.supports(scale, f64));
   CHECK(!mine.supports(scale, f32));
   const Tensor in = Tensor::from<double>({3}, {1, 2, 3});

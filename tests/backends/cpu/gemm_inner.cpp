@@ -72,7 +72,8 @@ TEST_CASE_TEMPLATE("batches of products of few rows", T, float, double, std::int
       g.stride_c = g.m * g.ldc + gap;
       const int threads = random() % 2 == 0 ? 1 : 3;
       CHECK_MESSAGE(wrong_inner_products<T>(g, threads, isa, random) == 0, g.m, " x ", g.n, " x ", g.k,
-                    ", batch ", g.batch, ", turned ", g.trans_a, g.trans_b, ", added ", g.add, ", gap ", gap);
+                    ", batch ", g.batch, ", transposed ", g.trans_a, g.trans_b, ", added ", g.add, ", gap ",
+                    gap);
     }
   }
 }

@@ -102,8 +102,8 @@ std::string words(const Case& c) {
   std::string text = std::to_string(c.m) + " x " + std::to_string(c.n) + " x " + std::to_string(c.k);
   text += ", patterns " + std::to_string(static_cast<int>(c.of_a)) + ", " +
           std::to_string(static_cast<int>(c.of_b));
-  text += c.trans_a ? ", A turned" : "";
-  text += c.trans_b ? ", B turned" : "";
+  text += c.trans_a ? ", A transposed" : "";
+  text += c.trans_b ? ", B transposed" : "";
   text += c.add ? ", added" : "";
   text += c.packed ? ", packed" : "";
   return text + ", not finite " + std::to_string(c.not_finite);

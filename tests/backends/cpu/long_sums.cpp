@@ -16,7 +16,7 @@ namespace {
 using namespace tidu;
 using namespace tidu::test;
 
-constexpr double most_off = 1e-5;  // relative, of sums in f32: 170 roundings
+constexpr double max_off = 1e-5;  // relative, of sums in f32: 170 roundings
 
 // Terms that f16 and bf16 have, too.
 double term(int pattern, std::int64_t i) {
@@ -68,7 +68,7 @@ std::vector<CpuExecutor> executors() {
 double unit_of(DType dtype) { return dtype == f16 ? 0x1p-11 : dtype == bf16 ? 0x1p-8 : 0; }
 
 void check_all(const Tensor& got, double want, const std::string& what) {
-  const double allowed = (most_off + unit_of(got.dtype())) * std::fabs(want);
+  const double allowed = (max_off + unit_of(got.dtype())) * std::fabs(want);
   double worst = 0;
   for (std::int64_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::fabs(got.at(i).real() - want));
   CHECK_MESSAGE(worst <= allowed, what, " of ", got.type(), ": ", worst / std::fabs(want), " off");
@@ -203,7 +203,7 @@ TEST_CASE("long running sums and sums of long windows round as short ones do") {
           }
         }
       }
-      CHECK_MESSAGE(worst <= most_off, "cumsum of ", in.type(), reverse ? ", reverse" : "", ": ", worst,
+      CHECK_MESSAGE(worst <= max_off, "cumsum of ", in.type(), reverse ? ", reverse" : "", ": ", worst,
                     " off");
       CHECK(grows);
     }

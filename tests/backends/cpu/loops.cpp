@@ -141,7 +141,7 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   for (const Tensor& result : compiled.run(inputs)) {
     if (result.num_bytes() < std::size_t{1} << 16) outputs += result.num_bytes();
   }
-  const double used = static_cast<double>(arena->most_used() + outputs),
+  const double used = static_cast<double>(arena->max_used() + outputs),
                by_program = static_cast<double>(program.peak_bytes()),
                predicted = static_cast<double>(compiled.peak_bytes());
   if (options.lanes != nullptr) CHECK(used < by_program);

@@ -25,8 +25,8 @@ Dense drawn_matrix(const MatrixKind& kind, std::int64_t m, std::int64_t n, doubl
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       const double real = kind.element(i, j, n, random) * scale;
-      const bool turned = is_complex(dtype) && real != 0 && (i + j) % 2 == 1;
-      x(i, j) = Number(real, turned ? std::copysign(std::min(std::abs(real), scale), real) : 0);
+      const bool transposed = is_complex(dtype) && real != 0 && (i + j) % 2 == 1;
+      x(i, j) = Number(real, transposed ? std::copysign(std::min(std::abs(real), scale), real) : 0);
     }
   }
   return rounded(x, dtype);

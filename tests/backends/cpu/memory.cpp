@@ -33,7 +33,7 @@ Usage use_memory(const Graph& graph, std::mt19937_64& random, int threads, const
     if (result.num_bytes() < std::size_t{1} << 16) outputs += result.num_bytes();
   }
   return {static_cast<double>(program.peak_bytes()), static_cast<double>(compiled.peak_bytes()),
-          static_cast<double>(arena->most_used() + outputs)};
+          static_cast<double>(arena->max_used() + outputs)};
 }
 
 // Columns of rows that are taken, computed with and brought to rows.

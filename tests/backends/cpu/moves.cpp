@@ -113,8 +113,8 @@ TEST_CASE("[moves] heads are copied from where they lie, and to where they belon
 
 TEST_CASE("[moves] what is an output, read by something else, or more than once stays in memory") {
   std::mt19937_64 random(2);
-  enum { alone, output, added, twice, reshaped, turned };
-  for (const auto way : {alone, output, added, twice, reshaped, turned}) {
+  enum { alone, output, added, twice, reshaped, transposed };
+  for (const auto way : {alone, output, added, twice, reshaped, transposed}) {
     GraphBuilder g("stays");
     const Value x = g.input("x", Type(f64, {12, 5, 16}));
     const Value moved = ops::transpose(x, {1, 0, 2});
@@ -123,7 +123,7 @@ TEST_CASE("[moves] what is an output, read by something else, or more than once 
     if (way == added) results.push_back(ops::neg(moved));
     if (way == twice) results.push_back(ops::slice(moved, {0, 0, 0}, {5, 12, 15}, {}));
     if (way == reshaped) results.push_back(ops::slice(ops::reshape(moved, {60, 16}), {3, 0}, {9, 16}, {}));
-    if (way == turned) results[1] = ops::transpose(moved, {2, 0, 1});
+    if (way == transposed) results[1] = ops::transpose(moved, {2, 0, 1});
     CHECK(check_moves(g.build(results), random, detail::str(int{way})) == (way == alone ? 1 : 0));
   }
 }

@@ -50,8 +50,8 @@ Graph attention(DType dtype, const AttentionSizes& s, std::uint32_t outputs) {
     heads.push_back(ops::reshape(ops::slice(parts, {k, 0, 0, 0, 0}, {k + 1, b, h, l, d}, {}), {b, h, l, d}));
   const Value scores = ops::dot_general(heads[0], heads[1], {{3}, {3}, {0, 1}, {0, 1}});
   const Value mixed = ops::dot_general(scores, heads[2], {{3}, {2}, {0, 1}, {0, 1}});
-  const Value turned = ops::transpose(mixed, {0, 2, 1, 3});
-  results.push_back(ops::reshape(turned, {b, l, h * d}));
+  const Value transposed = ops::transpose(mixed, {0, 2, 1, 3});
+  results.push_back(ops::reshape(transposed, {b, l, h * d}));
   const Value back = ops::transpose(ops::reshape(y, {b, l, h, d}), {0, 2, 1, 3});
   std::vector<Value> gradients = {ops::dot_general(scores, back, {{2}, {2}, {0, 1}, {0, 1}})};
   const Value of_scores = ops::dot_general(back, heads[2], {{3}, {3}, {0, 1}, {0, 1}});

@@ -193,11 +193,11 @@ class RegroupedGraph {
     const std::int64_t width = between(1, 6);
     const bool lies = one_in(3);
     const Value matrix = builder_.input("matrix", {dtype_, lies ? Shape{width, size_} : Shape{size_, width}});
-    const Value turned = ops::transpose(matrix, {1, 0});
+    const Value transposed = ops::transpose(matrix, {1, 0});
     std::vector<Value> made, rows;
     for (std::size_t k = 2 + below(6); k-- > 0;) {
       const std::int64_t at = between(0, width - 1);
-      const Value of = one_in(2) ? matrix : turned;
+      const Value of = one_in(2) ? matrix : transposed;
       const Value column = of.shape()[0] == size_ ? ops::slice(of, {0, at}, {size_, at + 1})
                                                   : ops::slice(of, {at, 0}, {at + 1, size_});
       made.push_back(ops::reshape(column, {size_}));

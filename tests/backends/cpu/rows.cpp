@@ -243,9 +243,9 @@ TEST_CASE("[rows] several rows share what all periods repeat and fold") {
       const Value weighted = over(weight * sum, {0, 1}) * distance;
       const Value folded = ops::reduce_sum(weighted, {0}), most = ops::reduce_max(weighted, {0});
       const Value late = over(ops::exp(weight), {0, 1}) * x;
-      const Value turned = late + over(bias, {2}) * over(folded, {1, 2});
+      const Value transposed = late + over(bias, {2}) * over(folded, {1, 2});
       const Graph graph =
-          g.build({sum, weighted, folded, most, late, turned, ops::reduce_sum(turned, {0, 1})});
+          g.build({sum, weighted, folded, most, late, transposed, ops::reduce_sum(transposed, {0, 1})});
       ProgramOptions options;
       options.block = false;
       CHECK(groups_of_rows(Program::make(graph, options)) >= 2);

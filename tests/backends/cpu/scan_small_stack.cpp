@@ -1,7 +1,7 @@
 // Long scans, and deep ones, with their derivatives on a small stack.
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/control_flow.hpp"
 
@@ -96,7 +96,7 @@ TEST_CASE("scans in scans, of which the innermost computes something for nobody"
   const std::vector<Tensor> inputs{Tensor::scalar(0.9), Tensor::scalar(0.7), Tensor::scalar(0.5)};
   CHECK(cpu().run(f, inputs)[0].item<double>() == std::sin(0.7) * 0.9);
   CHECK(cpu().run(grad(f), inputs)[1].item<double>() == std::cos(0.7) * 0.9);
-  Graph at = without_unread(f);
+  Graph at = eliminate_dead_code(f);
   for (std::uint32_t depth = 1; depth < deepest_scans; ++depth) {
     REQUIRE(at.num_operations() == 1);
     CHECK(at.operation(0).num_inputs() == 2);

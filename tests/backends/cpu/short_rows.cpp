@@ -13,7 +13,7 @@ namespace {
 template <class Word>
 void check_short_rows(InstructionSet best) {
   std::mt19937_64 random(5);
-  for (std::int64_t row = least_short_row; row <= most_short_row; ++row) {
+  for (std::int64_t row = min_short_row; row <= max_short_row; ++row) {
     for (std::int64_t count = 0; count <= 70; ++count) {
       // Which columns are wanted, by bits; the last row ends with the last of them.
       for (unsigned wanted = 1; wanted < 1U << row; ++wanted) {
@@ -25,13 +25,13 @@ void check_short_rows(InstructionSet best) {
         rows.shrink_to_fit();
         constexpr Word untouched = 77;
         std::vector<std::vector<Word>> columns(
-            most_short_row, std::vector<Word>(static_cast<std::size_t>(count) + 1, untouched));
-        Word* to[most_short_row] = {};
-        for (std::size_t k = 0; k < most_short_row; ++k)
+            max_short_row, std::vector<Word>(static_cast<std::size_t>(count) + 1, untouched));
+        Word* to[max_short_row] = {};
+        for (std::size_t k = 0; k < max_short_row; ++k)
           to[k] = (wanted >> k & 1U) != 0 ? columns[k].data() : nullptr;
         split_short_rows(rows.data(), row, count, to, best);
         bool right = true;
-        for (std::size_t k = 0; k < most_short_row; ++k) {
+        for (std::size_t k = 0; k < max_short_row; ++k) {
           right = right && columns[k].back() == untouched;
           for (std::int64_t i = 0; i < count; ++i) {
             const Word expected = to[k] == nullptr ? untouched : rows[static_cast<std::size_t>(i * row) + k];

@@ -28,7 +28,7 @@ using Kernels = std::map<std::string, std::shared_ptr<const KernelSource>>;
 
 // Nodes of the program of a graph, or of as many operations as have a plan.
 void add_kernels(const Graph& graph, Kernels& to, int& refused) {
-  const Graph optimized = optimize(with_control_flow_written_out(graph));
+  const Graph optimized = optimize(with_control_flow_unrolled(graph));
   try {
     for (const cuda_detail::Node& node : cuda_detail::plan_nodes(optimized)) {
       for (const cuda_detail::Step& step : node.plan.steps) {
@@ -89,7 +89,7 @@ TEST_CASE("kernels of the conformance programs, of ADBench and of their gradient
 #endif
   std::mutex mutex;
   std::size_t next = 0, spilling = 0;
-  int most_registers = 0, most_shared = 0, most_stack = 0, most_spilled = 0;
+  int max_registers = 0, max_shared = 0, max_stack = 0, max_spilled = 0;
   std::vector<std::string> failures;
   const auto work = [&] {
     for (;;) {
@@ -109,10 +109,10 @@ TEST_CASE("kernels of the conformance programs, of ADBench and of their gradient
         // more than two blocks, the assembler spills in half as many kernels and takes more registers in half
         // of all.
         spilling += result.spilled_bytes > 0 ? 1 : 0;
-        most_spilled = std::max(most_spilled, result.spilled_bytes);
-        most_registers = std::max(most_registers, result.registers);
-        most_shared = std::max(most_shared, result.shared_bytes);
-        most_stack = std::max(most_stack, result.stack_bytes);
+        max_spilled = std::max(max_spilled, result.spilled_bytes);
+        max_registers = std::max(max_registers, result.registers);
+        max_shared = std::max(max_shared, result.shared_bytes);
+        max_stack = std::max(max_stack, result.stack_bytes);
       }
     }
   };
@@ -121,8 +121,8 @@ TEST_CASE("kernels of the conformance programs, of ADBench and of their gradient
   other.join();
   for (const std::string& failure : failures) CHECK_MESSAGE(false, failure);
   std::cout << "sm_90: " << order.size() << " of " << all.size() << " kernels compiled, at most "
-            << most_registers << " registers, " << most_shared << " bytes of shared memory, " << most_stack
-            << " bytes of stack; " << spilling << " spill, at most " << most_spilled << " bytes; " << refused
+            << max_registers << " registers, " << max_shared << " bytes of shared memory, " << max_stack
+            << " bytes of stack; " << spilling << " spill, at most " << max_spilled << " bytes; " << refused
             << " programs wait for a library\n";
 }
 

@@ -186,8 +186,8 @@ void Emulator::launch(const Launch& launch, const Bindings& at, std::vector<Stri
   if (arrays == nullptr) return run_blocks(launch, entry, arguments.data());
   StrictLaunch strictly{launch.kernel->entry, entry.call, arguments.data(), launch.grid,
                         launch.block,         *arrays,    *entry.shared};
-  if (entry.any_grid && strict_->most_blocks != 0)
-    strictly.grid[0] = std::min(strictly.grid[0], strict_->most_blocks);
+  if (entry.any_grid && strict_->max_blocks != 0)
+    strictly.grid[0] = std::min(strictly.grid[0], strict_->max_blocks);
   run_strictly(strictly, *strict_);
 }
 
@@ -213,7 +213,7 @@ void Emulator::run_blocks(const Launch& launch, const HostKernel& entry, void** 
 }
 
 void Emulator::step(const Step& step, const Bindings& at) {
-  const Locate locate = [&at](const Place& place) { return at.at(place); };
+  const Locate locate = [&at](const BufferRef& place) { return at.at(place); };
   if (const auto* copy = std::get_if<CopyStep>(&step)) {
     std::memcpy(locate(copy->to), locate(copy->from), copy->bytes);
   } else if (const auto* clear = std::get_if<ClearStep>(&step)) {

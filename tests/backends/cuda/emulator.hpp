@@ -54,7 +54,7 @@ class Emulator {
   /// Compiles what was noted. Throws std::runtime_error with the compiler's words.
   void compile();
   /// Where a place lies in memory.
-  using Locate = std::function<std::byte*(const cuda_detail::Place&)>;
+  using Locate = std::function<std::byte*(const cuda_detail::BufferRef&)>;
   /// Runs one launch; its kernel is compiled first if it is not yet. Throws std::runtime_error when threads
   /// of a block do not all wait.
   void launch(const cuda_detail::Launch& launch, const cuda_detail::Bindings& at);

@@ -65,7 +65,7 @@ void FakeDevice::refuse_in_capture(const char* what) {
 void FakeDevice::check_launch(const Launch& launch) {
   constexpr std::uint32_t most[] = {0x7fffffffU, 65535, 65535};
   bool fits = launch.block >= 1 && launch.block <= 1024 && launch.shared_bytes <= 48U * 1024 &&
-              launch.arguments.size() <= most_arguments;
+              launch.arguments.size() <= max_arguments;
   for (std::size_t axis = 0; axis < 3; ++axis)
     fits = fits && launch.grid[axis] >= 1 && launch.grid[axis] <= most[axis];
   // Lanes of a warp speak to each other all together.
@@ -326,7 +326,7 @@ cuda_detail::Kernel FakeDevice::load(const KernelSource& source) {
 
 namespace {
 
-bool is_written(const Place& place) { return place.kind != Place::Kind::operand; }
+bool is_written(const BufferRef& place) { return place.kind != BufferRef::Kind::operand; }
 
 // What is bound now, for when it is run.
 class Bound {
@@ -393,7 +393,7 @@ void FakeDevice::run(const CollectiveStep& step, const Bindings& at, Stream stre
   for (const Memory& memory : at.results) touches.push_back({memory.at, memory.bytes, true});
   touches.push_back({at.scratch.at, at.scratch.bytes, true});
   const auto exchange = [step, bound = Bound(at)] {
-    run_collective(step, [at = bound.bindings()](const Place& place) { return at.at(place); });
+    run_collective(step, [at = bound.bindings()](const BufferRef& place) { return at.at(place); });
   };
   put(stream, {"run collective", std::move(touches), exchange});
 }

@@ -14,12 +14,12 @@ using namespace cuda_detail;
 bool is_aligned(const std::byte* at, std::size_t bytes) {
   return at != nullptr && reinterpret_cast<std::uintptr_t>(at) % bytes == 0;
 }
-bool are_aligned(const Bindings& at, std::initializer_list<Place> places, std::size_t bytes) {
+bool are_aligned(const Bindings& at, std::initializer_list<BufferRef> places, std::size_t bytes) {
   return std::all_of(places.begin(), places.end(),
-                     [&](const Place& place) { return is_aligned(at.at(place), bytes); });
+                     [&](const BufferRef& place) { return is_aligned(at.at(place), bytes); });
 }
 // Does it end within the memory that it lies in?
-bool holds(const Bindings& at, const Place& place, std::int64_t elements, std::size_t size) {
+bool holds(const Bindings& at, const BufferRef& place, std::int64_t elements, std::size_t size) {
   return at.memory(place).bytes >= static_cast<std::size_t>(elements) * size;
 }
 

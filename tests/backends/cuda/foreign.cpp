@@ -283,7 +283,7 @@ TEST_CASE("a kernel may leave many results") {
         most = std::max(most, launch->arguments.size());
   }
   CHECK(most > 64);
-  CHECK(most <= cuda_detail::most_arguments);
+  CHECK(most <= cuda_detail::max_arguments);
   const std::array inputs{Tensor::zeros(Type(f32, {100}))};
   const std::vector<Tensor> got = machine.cuda.run(graph, inputs);
   CHECK(difference(got[44], Tensor::zeros(Type(f32, {40}))) == "");

@@ -53,7 +53,7 @@ class Batch {
   void add(const Graph& graph, std::vector<Tensor> inputs, std::string name) {
     ++all_;
     if (!shard_.next()) return;
-    Case one{optimize(with_control_flow_written_out(graph)), {}, std::move(inputs), std::move(name)};
+    Case one{optimize(with_control_flow_unrolled(graph)), {}, std::move(inputs), std::move(name)};
     try {
       one.nodes = cuda_detail::plan_nodes(one.graph);
     } catch (const Error&) {

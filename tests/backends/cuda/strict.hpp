@@ -23,8 +23,8 @@ namespace tidu::test {
 
 /// What may differ from run to run of one launch.
 struct StrictOptions {
-  std::uint64_t seed = 1;         ///< of the order of threads and blocks
-  std::uint32_t most_blocks = 0;  ///< so many at most in a grid whose kernel takes any number; 0: as planned
+  std::uint64_t seed = 1;        ///< of the order of threads and blocks
+  std::uint32_t max_blocks = 0;  ///< so many at most in a grid whose kernel takes any number; 0: as planned
 };
 
 /// What is known of an element of an array: when it was accessed last, counted in intervals between barriers.

@@ -37,7 +37,7 @@ class Cases {
   struct Way {
     std::uint64_t seed;
     int multiprocessors;
-    std::uint32_t most_blocks;
+    std::uint32_t max_blocks;
     bool fuse;
   };
   struct Case {
@@ -45,7 +45,7 @@ class Cases {
     std::vector<Tensor> inputs;
   };
   void check(const Way& way) const {
-    const StrictScope strictly({way.seed, way.most_blocks});
+    const StrictScope strictly({way.seed, way.max_blocks});
     cuda_detail::NodeOptions options;
     options.fuse = way.fuse;
     options.multiprocessors = way.multiprocessors;
@@ -59,7 +59,7 @@ class Cases {
     emulator.compile();
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       const Case& one = cases_[i];
-      INFO("multiprocessors ", way.multiprocessors, ", most blocks ", way.most_blocks, "\n",
+      INFO("multiprocessors ", way.multiprocessors, ", most blocks ", way.max_blocks, "\n",
            to_text(one.graph));
       const std::vector<Tensor> got = emulator.run(one.graph, plans[i], one.inputs);
       const std::vector<Tensor> expected = reference().run(one.graph, one.inputs);

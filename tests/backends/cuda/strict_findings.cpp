@@ -88,7 +88,7 @@ Plan plan_of(const Sample& sample) {
   launch.kernel = source;
   launch.grid[0] = sample.blocks;
   launch.block = sample.threads;
-  for (const Place& place : {operand(0), result(), scratch(0)}) {
+  for (const BufferRef& place : {operand(0), result(), scratch(0)}) {
     Argument argument;
     argument.place = place;
     launch.arguments.push_back(argument);

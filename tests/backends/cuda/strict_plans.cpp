@@ -33,15 +33,15 @@ class Steps {
   }
 
  private:
-  StrictMemory& array(const Place& place) {
+  StrictMemory& array(const BufferRef& place) {
     const std::size_t operands = at_.operands.size();
     switch (place.kind) {
-      case Place::Kind::operand: return arrays_[place.index];
-      case Place::Kind::result: return arrays_[operands + place.index];
+      case BufferRef::Kind::operand: return arrays_[place.index];
+      case BufferRef::Kind::result: return arrays_[operands + place.index];
       default: return arrays_.back();
     }
   }
-  void read(const Place& from, std::size_t bytes, const char* what) {
+  void read(const BufferRef& from, std::size_t bytes, const char* what) {
     const StrictMemory& memory = array(from);
     const std::size_t first = memory.first_unwritten(from.offset, bytes);
     if (first < from.offset + bytes)

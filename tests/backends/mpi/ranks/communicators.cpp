@@ -80,7 +80,7 @@ TEST_CASE("threads call MPI in turn") {
   const CpuExecutor one = with_axes(cpu(), {{"self", both[0]}}),
                     other = with_axes(cpu(), {{"self", both[1]}});
   const Graph graph = sum_over("self", 1);
-  watched_calls().most_inside = 0;
+  watched_calls().max_inside = 0;
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t) {
@@ -90,7 +90,7 @@ TEST_CASE("threads call MPI in turn") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
-  CHECK(watched_calls().most_inside.load() == 1);
+  CHECK(watched_calls().max_inside.load() == 1);
   if (both[1] != MPI_COMM_SELF) MPI_Comm_free(&both[1]);
 }
 
@@ -107,11 +107,11 @@ TEST_CASE("threads of one backward call do, too") {
   }
   eager::BackwardOptions options;
   options.workers = 2;
-  watched_calls().most_inside = 0;
+  watched_calls().max_inside = 0;
   const auto gradients =
       eager::try_backward(sum.first.key, sum.first.trace, std::optional<Tensor>(), executor, nullptr, options)
           .value();
-  CHECK(watched_calls().most_inside.load() == 1);
+  CHECK(watched_calls().max_inside.load() == 1);
   for (const Var& leaf : leaves) CHECK(item(gradients, leaf) == std::cos(1.0));
 }
 

@@ -14,8 +14,8 @@ class Inside {
  public:
   Inside() {
     const int now = calls_.inside.fetch_add(1) + 1;
-    int most = calls_.most_inside.load();
-    while (most < now && !calls_.most_inside.compare_exchange_weak(most, now)) {
+    int most = calls_.max_inside.load();
+    while (most < now && !calls_.max_inside.compare_exchange_weak(most, now)) {
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }

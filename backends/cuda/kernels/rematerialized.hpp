@@ -1,4 +1,4 @@
-// made_again.hpp - values that kernels compute again from memory instead of reading them from it.
+// rematerialized.hpp - values that kernels compute again from memory instead of reading them from it.
 #pragma once
 
 #include <functional>
@@ -23,6 +23,6 @@ struct KnownValues {
 /// away from values that are in memory anyway, of which at most one is large, and no larger than itself. A
 /// kernel that reads it computes it again, and nobody writes it: where a difference from a mean, or the tanh
 /// in a GELU, is used forward and backward, that is one large array less written, none more read.
-std::vector<bool> values_made_again(const Graph& graph, const KnownValues& known);
+std::vector<bool> rematerialized_values(const Graph& graph, const KnownValues& known);
 
 }  // namespace tidu::cuda_detail

@@ -1,4 +1,4 @@
-// write_out.cpp - operations that hold a graph are replaced by what is in it, with a stack of frames instead
+// inline.cpp - operations that hold a graph are replaced by what is in it, with a stack of frames instead
 // of recursion.
 #include <memory>
 #include <string_view>
@@ -64,8 +64,8 @@ void copy_operation(GraphBuilder& builder, Frame& frame, const Operation& operat
 
 }  // namespace
 
-Graph write_out_graphs(const Graph& graph, std::size_t max_operations,
-                       const std::function<bool(const Operation&)>& stays) {
+Graph inline_graphs(const Graph& graph, std::size_t max_operations,
+                    const std::function<bool(const Operation&)>& stays) {
   const auto graph_to_write = [&](const Operation& operation) {
     return stays && stays(operation) ? nullptr : inner_graph(operation);
   };

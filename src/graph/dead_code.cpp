@@ -1,11 +1,11 @@
-// unread.cpp - what graphs in operations compute for nobody is left out.
+// dead_code.cpp - what graphs in operations compute for nobody is left out.
 //
 // Note [What is read inside]: of one operation, with the results that are read, a work list of values and
-// strands finds what is needed below it: a value needs the operands of what makes it, a result of an
-// operation that has strands its strand, an input of a graph the strand that it is of; a strand needs
-// operands outside and outputs inside. Everything is looked at once, however carries depend on each other. A
-// graph that lies in an op lies in all operations of that op: below the first one they share what is known of
-// it, so that graphs that nest a few times in each other are not as many as all ways to them.
+// region_bindings finds what is needed below it: a value needs the operands of what makes it, a result of an
+// operation that has region_bindings its binding, an input of a graph the binding that it is of; a binding
+// needs operands outside and outputs inside. Everything is looked at once, however carries depend on each
+// other. A graph that lies in an op lies in all operations of that op: below the first one they share what is
+// known of it, so that graphs that nest a few times in each other are not as many as all ways to them.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -13,12 +13,12 @@
 
 #include "graph/copying.hpp"
 #include "tidu/graph/error.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 
 namespace tidu {
 namespace {
 
-bool may_be_cut(const OpRecord& op) { return op.primitive->strands != nullptr && !op.impure; }
+bool may_be_cut(const OpRecord& op) { return op.primitive->region_bindings != nullptr && !op.impure; }
 
 /// What is left of an operation.
 struct Cut {
@@ -33,53 +33,53 @@ struct Holder;
 struct Inside {
   Graph graph;
   Holder* holder;
-  std::vector<std::uint32_t> strand_of_input, strand_of_output;  // by position
-  std::vector<std::uint32_t> strand_of{};                        // by value: of inputs
-  std::vector<bool> read{};                                      // by value
+  std::vector<std::uint32_t> binding_of_input, binding_of_output;  // by position
+  std::vector<std::uint32_t> binding_of{};                         // by value: of inputs
+  std::vector<bool> read{};                                        // by value
   std::vector<bool> reached{};  // by operation: are its operands read, or is it one of its op's places?
 };
 
 /// An op that holds graphs, and what is known of it.
 struct Holder {
   /// An operation of that op, below the first one.
-  struct Place {
+  struct HeldAt {
     Inside* in;
     std::uint32_t operation;
   };
   Op op;
   std::size_t num_operands, num_results;
-  std::vector<Strand> strands{};
-  std::vector<bool> needed{};  // by strand
-  std::vector<std::uint32_t> strand_of_result{};
+  std::vector<RegionBinding> region_bindings{};
+  std::vector<bool> needed{};  // by binding
+  std::vector<std::uint32_t> binding_of_result{};
   std::vector<std::unique_ptr<Inside>> graphs{};
-  std::vector<Place> places{};
+  std::vector<HeldAt> places{};
   std::unique_ptr<Cut> cut{};
 };
 
-[[noreturn]] void refuse_strands(const Op& op, std::string_view what) {
-  throw Error(ErrorKind::internal, detail::str('[', op.name(), "] the strand rule left out, or gave twice, ",
+[[noreturn]] void refuse_bindings(const Op& op, std::string_view what) {
+  throw Error(ErrorKind::internal, detail::str('[', op.name(), "] the binding rule left out, or gave twice, ",
                                                what, " of the operation or of its graphs"));
 }
 
-// Each of them is of one strand.
-void put_in_strand(std::vector<std::uint32_t>& strand_of, std::size_t at, std::size_t strand, const Op& op,
-                   std::string_view what) {
-  if (at >= strand_of.size() || strand_of[at] != no_index) refuse_strands(op, what);
-  strand_of[at] = static_cast<std::uint32_t>(strand);
+// Each of them is of one binding.
+void put_in_binding(std::vector<std::uint32_t>& binding_of, std::size_t at, std::size_t binding, const Op& op,
+                    std::string_view what) {
+  if (at >= binding_of.size() || binding_of[at] != no_index) refuse_bindings(op, what);
+  binding_of[at] = static_cast<std::uint32_t>(binding);
 }
-void require_all(const std::vector<std::uint32_t>& strand_of, const Op& op, std::string_view what) {
-  for (const std::uint32_t strand : strand_of) {
-    if (strand == no_index) refuse_strands(op, what);
+void require_all(const std::vector<std::uint32_t>& binding_of, const Op& op, std::string_view what) {
+  for (const std::uint32_t binding : binding_of) {
+    if (binding == no_index) refuse_bindings(op, what);
   }
 }
 
 std::unique_ptr<Holder> make_holder(const OpRecord* record, std::size_t num_operands,
                                     std::size_t num_results) {
   auto holder = std::make_unique<Holder>(Holder{Op::of(record), num_operands, num_results});
-  holder->strands = record->primitive->strands(holder->op);
-  if (holder->strands.empty()) return holder;
-  holder->needed.assign(holder->strands.size(), false);
-  holder->strand_of_result.assign(num_results, no_index);
+  holder->region_bindings = record->primitive->region_bindings(holder->op);
+  if (holder->region_bindings.empty()) return holder;
+  holder->needed.assign(holder->region_bindings.size(), false);
+  holder->binding_of_result.assign(num_results, no_index);
   for (const auto& [name, value] : record->attributes) {
     for (const auto& data : value.graphs()) {
       const Graph graph(data);
@@ -91,28 +91,28 @@ std::unique_ptr<Holder> make_holder(const OpRecord* record, std::size_t num_oper
     }
   }
   std::vector<std::uint32_t> of_operand(num_operands, no_index);
-  const auto inside = [&](const Strand::Port& port) -> Inside& {
-    if (port.graph >= holder->graphs.size()) refuse_strands(holder->op, "a graph");
+  const auto inside = [&](const RegionBinding::Port& port) -> Inside& {
+    if (port.graph >= holder->graphs.size()) refuse_bindings(holder->op, "a graph");
     return *holder->graphs[port.graph];
   };
-  for (std::size_t s = 0; s < holder->strands.size(); ++s) {
-    const Strand& strand = holder->strands[s];
-    for (const std::size_t i : strand.operands) put_in_strand(of_operand, i, s, holder->op, "an operand");
-    for (const std::size_t k : strand.results)
-      put_in_strand(holder->strand_of_result, k, s, holder->op, "a result");
-    for (const Strand::Port& port : strand.inputs)
-      put_in_strand(inside(port).strand_of_input, port.index, s, holder->op, "an input");
-    for (const Strand::Port& port : strand.outputs)
-      put_in_strand(inside(port).strand_of_output, port.index, s, holder->op, "an output");
+  for (std::size_t s = 0; s < holder->region_bindings.size(); ++s) {
+    const RegionBinding& binding = holder->region_bindings[s];
+    for (const std::size_t i : binding.operands) put_in_binding(of_operand, i, s, holder->op, "an operand");
+    for (const std::size_t k : binding.results)
+      put_in_binding(holder->binding_of_result, k, s, holder->op, "a result");
+    for (const RegionBinding::Port& port : binding.inputs)
+      put_in_binding(inside(port).binding_of_input, port.index, s, holder->op, "an input");
+    for (const RegionBinding::Port& port : binding.outputs)
+      put_in_binding(inside(port).binding_of_output, port.index, s, holder->op, "an output");
   }
   require_all(of_operand, holder->op, "an operand");
-  require_all(holder->strand_of_result, holder->op, "a result");
+  require_all(holder->binding_of_result, holder->op, "a result");
   for (const auto& graph : holder->graphs) {
-    require_all(graph->strand_of_input, holder->op, "an input");
-    require_all(graph->strand_of_output, holder->op, "an output");
-    graph->strand_of.assign(graph->graph.num_values(), no_index);
-    for (std::size_t i = 0; i < graph->strand_of_input.size(); ++i)
-      graph->strand_of[graph->graph.inputs()[i]] = graph->strand_of_input[i];
+    require_all(graph->binding_of_input, holder->op, "an input");
+    require_all(graph->binding_of_output, holder->op, "an output");
+    graph->binding_of.assign(graph->graph.num_values(), no_index);
+    for (std::size_t i = 0; i < graph->binding_of_input.size(); ++i)
+      graph->binding_of[graph->graph.inputs()[i]] = graph->binding_of_input[i];
   }
   return holder;
 }
@@ -158,14 +158,14 @@ class Reading {
   Reading(const Operation& operation, const std::vector<bool>& results)
       : first_(holder(operation.record().op, operation.num_inputs(), operation.num_outputs())) {
     begin(first_);
-    for (std::size_t slot = 0; slot < results.size() && !first_.strands.empty(); ++slot) {
-      if (results[slot]) need(first_, first_.strand_of_result[slot]);
+    for (std::size_t slot = 0; slot < results.size() && !first_.region_bindings.empty(); ++slot) {
+      if (results[slot]) need(first_, first_.binding_of_result[slot]);
     }
-    while (!strands_.empty() || !values_.empty()) {
-      if (!strands_.empty()) {
-        const auto [holder, strand] = strands_.back();
-        strands_.pop_back();
-        follow(*holder, strand);
+    while (!bindings_.empty() || !values_.empty()) {
+      if (!bindings_.empty()) {
+        const auto [holder, binding] = bindings_.back();
+        bindings_.pop_back();
+        follow(*holder, binding);
       } else {
         const auto [inside, id] = values_.back();
         values_.pop_back();
@@ -183,38 +183,38 @@ class Reading {
     return *found;
   }
   void begin(Holder& holder) {
-    for (std::uint32_t s = 0; s < holder.strands.size(); ++s) {
-      if (holder.strands[s].always) need(holder, s);
+    for (std::uint32_t s = 0; s < holder.region_bindings.size(); ++s) {
+      if (holder.region_bindings[s].always) need(holder, s);
     }
   }
-  void need(Holder& holder, std::uint32_t strand) {
-    if (holder.needed[strand]) return;
-    holder.needed[strand] = true;
-    strands_.emplace_back(&holder, strand);
+  void need(Holder& holder, std::uint32_t binding) {
+    if (holder.needed[binding]) return;
+    holder.needed[binding] = true;
+    bindings_.emplace_back(&holder, binding);
   }
   void read(Inside& inside, ValueId id) {
     if (inside.read[id]) return;
     inside.read[id] = true;
     values_.emplace_back(&inside, id);
   }
-  void read_operands(const Strand& strand, const Holder::Place& place) {
+  void read_operands(const RegionBinding& binding, const Holder::HeldAt& place) {
     const Operation operation = place.in->graph.operation(place.operation);
-    for (const std::size_t i : strand.operands) read(*place.in, operation.input(i));
+    for (const std::size_t i : binding.operands) read(*place.in, operation.input(i));
   }
 
-  void follow(Holder& holder, std::uint32_t strand) {
-    const Strand& needed = holder.strands[strand];
-    for (const Strand::Port& port : needed.outputs) {
+  void follow(Holder& holder, std::uint32_t binding) {
+    const RegionBinding& needed = holder.region_bindings[binding];
+    for (const RegionBinding::Port& port : needed.outputs) {
       Inside& inside = *holder.graphs[port.graph];
       read(inside, inside.graph.outputs()[port.index]);
     }
-    for (const Holder::Place& place : holder.places) read_operands(needed, place);
+    for (const Holder::HeldAt& place : holder.places) read_operands(needed, place);
   }
   void follow(Inside& inside, ValueId id) {
     const GraphData& g = inside.graph.data();
     const std::uint32_t producer = g.producers[id];
     if (producer == GraphData::from_input) {
-      need(*inside.holder, inside.strand_of[id]);
+      need(*inside.holder, inside.binding_of[id]);
       return;
     }
     const OperationRecord& record = g.operations[producer];
@@ -222,7 +222,7 @@ class Reading {
     inside.reached[producer] = true;
     Holder* const found =
         may_be_cut(*record.op) ? &holder(record.op, record.num_inputs, record.num_outputs) : nullptr;
-    if (found == nullptr || found->strands.empty()) {
+    if (found == nullptr || found->region_bindings.empty()) {
       for (std::uint32_t i = 0; i < record.num_inputs && fresh; ++i)
         read(inside, g.operands[record.first_input + i]);
       return;
@@ -230,34 +230,34 @@ class Reading {
     Holder& below = *found;
     if (fresh) {
       below.places.push_back({&inside, producer});
-      for (std::size_t s = 0; s < below.strands.size(); ++s) {
-        if (below.needed[s]) read_operands(below.strands[s], below.places.back());
+      for (std::size_t s = 0; s < below.region_bindings.size(); ++s) {
+        if (below.needed[s]) read_operands(below.region_bindings[s], below.places.back());
       }
       begin(below);
     }
-    need(below, below.strand_of_result[id - record.first_output]);
+    need(below, below.binding_of_result[id - record.first_output]);
   }
 
   // Graphs nest at most max_graph_depth deep, and so do these calls.
   const Cut& cut_of(Holder& holder) {
     if (holder.cut != nullptr) return *holder.cut;
     auto cut = std::make_unique<Cut>(Cut{holder.op, false, {}, {}});
-    cut->operands.assign(holder.num_operands, holder.strands.empty());
-    cut->results.assign(holder.num_results, holder.strands.empty());
-    if (holder.strands.empty()) {
+    cut->operands.assign(holder.num_operands, holder.region_bindings.empty());
+    cut->results.assign(holder.num_results, holder.region_bindings.empty());
+    if (holder.region_bindings.empty()) {
       holder.cut = std::move(cut);
       return *holder.cut;
     }
     std::unordered_map<std::string_view, std::int64_t> dropped;  // by attribute that counts
-    for (std::size_t s = 0; s < holder.strands.size(); ++s) {
-      const Strand& strand = holder.strands[s];
+    for (std::size_t s = 0; s < holder.region_bindings.size(); ++s) {
+      const RegionBinding& binding = holder.region_bindings[s];
       if (!holder.needed[s]) {
         cut->changed = true;
-        if (!strand.count.empty()) ++dropped[strand.count];
+        if (!binding.count.empty()) ++dropped[binding.count];
         continue;
       }
-      for (const std::size_t i : strand.operands) cut->operands[i] = true;
-      for (const std::size_t k : strand.results) cut->results[k] = true;
+      for (const std::size_t i : binding.operands) cut->operands[i] = true;
+      for (const std::size_t k : binding.results) cut->results[k] = true;
     }
     Attributes attributes;
     auto next = holder.graphs.begin();
@@ -282,12 +282,13 @@ class Reading {
     return *holder.cut;
   }
   Graph cut_of(const Inside& inside) {
-    const auto kept = [&](const std::vector<std::uint32_t>& strands) {
+    const auto kept = [&](const std::vector<std::uint32_t>& region_bindings) {
       std::vector<bool> by_position;
-      for (const std::uint32_t strand : strands) by_position.push_back(inside.holder->needed[strand]);
+      for (const std::uint32_t binding : region_bindings)
+        by_position.push_back(inside.holder->needed[binding]);
       return by_position;
     };
-    const std::vector<bool> inputs = kept(inside.strand_of_input), outputs = kept(inside.strand_of_output);
+    const std::vector<bool> inputs = kept(inside.binding_of_input), outputs = kept(inside.binding_of_output);
     bool changed = std::find(inputs.begin(), inputs.end(), false) != inputs.end() ||
                    std::find(outputs.begin(), outputs.end(), false) != outputs.end();
     const auto cut_below = [&](const Operation& operation) -> const Cut* {
@@ -303,14 +304,14 @@ class Reading {
   }
 
   std::unordered_map<const OpRecord*, std::unique_ptr<Holder>> holders_;
-  std::vector<std::pair<Holder*, std::uint32_t>> strands_;  // to follow
-  std::vector<std::pair<Inside*, ValueId>> values_;         // to follow
+  std::vector<std::pair<Holder*, std::uint32_t>> bindings_;  // to follow
+  std::vector<std::pair<Inside*, ValueId>> values_;          // to follow
   Holder& first_;
 };
 
 }  // namespace
 
-Graph without_unread(const Graph& graph) {
+Graph eliminate_dead_code(const Graph& graph) {
   const GraphData& g = graph.data();
   std::vector<bool> read(graph.num_values(), false);
   for (const ValueId id : graph.outputs()) read[id] = true;

@@ -10,7 +10,7 @@
 #include "tidu/cpu/program.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/infer.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/custom.hpp"
@@ -21,7 +21,7 @@
 namespace tidu {
 namespace {
 
-namespace unread_cases {
+namespace demanded_elements_cases {
 
 const Type v3{f64, {3}}, rows{f64, {4, 3}};
 
@@ -73,7 +73,7 @@ Graph scan_of(const Graph& body, std::initializer_list<std::size_t> read) {
 }
 
 TEST_CASE("[unread] scan: ys and carries that nobody reads are left out, with what only they read") {
-  const Graph p_alone = without_unread(scan_of(step(), {0}));
+  const Graph p_alone = eliminate_dead_code(scan_of(step(), {0}));
   const Found scan = find(p_alone, "scan");
   CHECK(scan.num_inputs() == 3);
   CHECK(scan.num_outputs() == 1);
@@ -86,16 +86,16 @@ TEST_CASE("[unread] scan: ys and carries that nobody reads are left out, with wh
   CHECK(p_alone.inputs().size() == 6);  // those of a graph stay
 
   // A y needs the carry it is made of, whose result is then there too.
-  const Found of_y = find(without_unread(scan_of(step(), {2})), "scan");
+  const Found of_y = find(eliminate_dead_code(scan_of(step(), {2})), "scan");
   CHECK(names_of(of_y.op().graph("body")) == Words{"b", "q"});
   CHECK(of_y.num_outputs() == 2);
-  const Found of_z = find(without_unread(scan_of(step(), {3})), "scan");
+  const Found of_z = find(eliminate_dead_code(scan_of(step(), {3})), "scan");
   CHECK(names_of(of_z.op().graph("body")) == Words{"a", "p", "x", "u"});
   CHECK(of_z.num_outputs() == 2);
 
   // Nothing is made where all is read.
   const Graph all = scan_of(step(), {0, 1, 2, 3});
-  CHECK(without_unread(all).share() == all.share());
+  CHECK(eliminate_dead_code(all).share() == all.share());
 }
 
 TEST_CASE("[unread] scan: operands that the body does not read, and a body that reads none") {
@@ -107,7 +107,7 @@ TEST_CASE("[unread] scan: operands that the body does not read, and a body that 
     const Graph body = b.build({c * c, ops::full(b, v3, 2.0)});
     GraphBuilder g("f");
     const std::vector<Value> operands{g.input("unused", v3), g.input("c", v3), g.input("x", rows)};
-    return without_unread(g.build({ops::scan(body, operands, {4, false, 1, 1})[read]}));
+    return eliminate_dead_code(g.build({ops::scan(body, operands, {4, false, 1, 1})[read]}));
   };
   CHECK(names_of(find(cut(0), "scan").op().graph("body")) == Words{"c"});
   const Found constant = find(cut(1), "scan");
@@ -139,7 +139,7 @@ TEST_CASE("[unread] while: carries that neither cond nor what is read needs") {
     const Values results = ops::while_loop(cond, body, operands, {2, 5});
     std::vector<Value> outputs;
     for (const std::size_t k : read) outputs.push_back(results[k]);
-    return find(without_unread(g.build(outputs)), "while").op();
+    return find(eliminate_dead_code(g.build(outputs)), "while").op();
   };
   const auto carries = [&](std::initializer_list<std::size_t> read) {
     return names_of(loop(read).graph("body"));
@@ -166,7 +166,7 @@ TEST_CASE(
     const std::vector<Graph> branches{branch(0), branch(1), branch(2)};
     const Value which = g.input("which", i32);
     const std::vector<Value> operands{g.input("x", v3), g.input("y", v3), g.input("z", v3)};
-    return without_unread(g.build({ops::cond(which, branches, operands)[read]}));
+    return eliminate_dead_code(g.build({ops::cond(which, branches, operands)[read]}));
   };
   for (const auto& [read, names] : {std::pair<std::size_t, Words>{0, {"x"}}, {1, {"x", "y"}}, {2, {"z"}}}) {
     const Found cond = find(cut(read), "cond");
@@ -190,7 +190,7 @@ TEST_CASE("[unread] what is unread below decides what is read above") {
   for (const char* name : {"a", "b", "p", "q"}) operands.push_back(g.input(name, v3));
   for (const char* name : {"x", "u"}) operands.push_back(g.input(name, {f64, {5, 4, 3}}));
   const Values outer = ops::scan(body, operands, {5, false, 2, 2});
-  const Graph cut = without_unread(g.build({outer[0]}));
+  const Graph cut = eliminate_dead_code(g.build({outer[0]}));
   const Graph left = find(cut, "scan").op().graph("body");
   CHECK(names_of(left) == Words{"a", "p", "x"});
   CHECK(names_of(find(left, "scan").op().graph("body")) == Words{"a", "p", "x"});
@@ -205,7 +205,7 @@ TEST_CASE("[unread] what is unread below decides what is read above") {
                           : kind == 1 ? ops::checkpoint(inner, inputs)
                                       : ops::checkpoint(inner, inputs, saved);
     const Graph calling = c.build(std::span<const Value>(called.data(), called.size()));
-    const Graph of_p = find(without_unread(scan_of(calling, {0})), "scan").op().graph("body");
+    const Graph of_p = find(eliminate_dead_code(scan_of(calling, {0})), "scan").op().graph("body");
     CHECK(names_of(of_p) == (kind == 2 ? Words{"a", "b", "p", "q", "x", "u"} : Words{"a", "p", "x"}));
   }
 }
@@ -242,14 +242,14 @@ void infer_held(InferContext& c) {
 }
 constexpr AttributeSpec held_attributes[] = {{"inside", AttributeKind::graph},
                                              {"num_given", AttributeKind::integer}};
-std::vector<Strand> strands_of_held(const Op& op) {
+std::vector<RegionBinding> bindings_of_held(const Op& op) {
   const Graph graph = op.graph("inside");
-  std::vector<Strand> strands;
+  std::vector<RegionBinding> region_bindings;
   for (std::size_t i = 0; i < graph.inputs().size(); ++i)
-    strands.push_back({.operands = {i}, .inputs = {{0, i}}, .count = "num_given"});
+    region_bindings.push_back({.operands = {i}, .inputs = {{0, i}}, .count = "num_given"});
   for (std::size_t k = 0; k < graph.outputs().size(); ++k)
-    strands.push_back({.results = {k}, .outputs = {{0, k}}});
-  return strands;
+    region_bindings.push_back({.results = {k}, .outputs = {{0, k}}});
+  return region_bindings;
 }
 constinit const Primitive held{.name = "test.held",
                                .arity = variadic,
@@ -257,7 +257,7 @@ constinit const Primitive held{.name = "test.held",
                                .attributes = held_attributes,
                                .traits = Trait::holds_graph,
                                .infer = infer_held,
-                               .strands = strands_of_held};
+                               .region_bindings = bindings_of_held};
 constinit const Primitive held_whole{.name = "test.held_whole",
                                      .arity = variadic,
                                      .num_outputs = variadic,
@@ -270,10 +270,10 @@ constinit const Primitive held_wrongly{.name = "test.held_wrongly",
                                        .attributes = held_attributes,
                                        .traits = Trait::holds_graph,
                                        .infer = infer_held,
-                                       .strands = [](const Op& op) {
-                                         std::vector<Strand> strands = strands_of_held(op);
-                                         strands.pop_back();
-                                         return strands;
+                                       .region_bindings = [](const Op& op) {
+                                         std::vector<RegionBinding> region_bindings = bindings_of_held(op);
+                                         region_bindings.pop_back();
+                                         return region_bindings;
                                        }};
 constinit const Primitive drawn{.name = "test.drawn",
                                 .traits = Trait::impure | Trait::no_tangent,
@@ -291,16 +291,16 @@ Graph holding(const Primitive& primitive, bool impure) {
 }
 
 TEST_CASE("[unread] a primitive of somebody else's is cut by its rule, and without one it is not") {
-  const Graph cut = without_unread(holding(held, false));
+  const Graph cut = eliminate_dead_code(holding(held, false));
   const Found operation = find(cut, "test.held");
   CHECK(cut.num_operations() == 1);
   CHECK(operation.num_inputs() == 1);
   CHECK(operation.op().integer("num_given") == 1);
   CHECK(names_of(operation.op().graph("inside")) == Words{"x"});
   CHECK(Program::make(holding(held, false)).graph().num_operations() == 1);
-  CHECK(without_unread(holding(held_whole, false)).num_operations() == 2);
-  CHECK_THROWS_WITH_AS(without_unread(holding(held_wrongly, false)),
-                       "[test.held_wrongly] the strand rule left out, or gave twice, a result of the "
+  CHECK(eliminate_dead_code(holding(held_whole, false)).num_operations() == 2);
+  CHECK_THROWS_WITH_AS(eliminate_dead_code(holding(held_wrongly, false)),
+                       "[test.held_wrongly] the binding rule left out, or gave twice, a result of the "
                        "operation or of its graphs",
                        Error);
 }
@@ -308,7 +308,7 @@ TEST_CASE("[unread] a primitive of somebody else's is cut by its rule, and witho
 TEST_CASE("[unread] what has effects stays as it is, with all of its operands") {
   for (const Primitive* primitive : {&held, &held_whole}) {
     const Graph graph = holding(*primitive, true);
-    CHECK(without_unread(graph).share() == graph.share());
+    CHECK(eliminate_dead_code(graph).share() == graph.share());
     CHECK(find(Program::make(graph).graph(), primitive->name).num_inputs() == 2);
   }
 }
@@ -321,7 +321,7 @@ TEST_CASE("[unread] linear operations keep the roles of the operands that are le
   const std::vector<Value> operands{g.input("s", v3), g.input("t", v3), g.input("x", rows)};
   const Graph f = g.build({ops::scan(body, operands, {4, false, 1, 1})[0]});
   const Linearization lin = linearize(f, {.wrt = std::vector<std::size_t>{1}, .context = nullptr});
-  const Graph cut = without_unread(lin.linear);
+  const Graph cut = eliminate_dead_code(lin.linear);
   verify(cut);
   const Found scan = find(cut, "scan");
   REQUIRE(scan.num_inputs() == 2);  // the residual s and the tangent
@@ -340,7 +340,7 @@ TEST_CASE("[unread] operations that are equal inside are cut to what all of them
   again[2] = once[0];
   const Values twice = ops::call(inner, again);
   const Graph body = b.build({twice[0], once[1], ops::exp(once[2]), once[3]});
-  const Found scan = find(without_unread(scan_of(body, {0, 2})), "scan");
+  const Found scan = find(eliminate_dead_code(scan_of(body, {0, 2})), "scan");
   const Graph left = scan.op().graph("body");
   CHECK(names_of(left) == Words{"a", "b", "p", "q", "x"});
 }
@@ -363,7 +363,7 @@ Graph chained(std::size_t count) {
 }
 
 TEST_CASE("[unread] 200,000 carries, each of which needs the one before, are looked at once each") {
-  const Graph cut = without_unread(chained(200000));
+  const Graph cut = eliminate_dead_code(chained(200000));
   const Found scan = find(cut, "scan");
   CHECK(scan.num_inputs() == 200000);
   CHECK(scan.num_outputs() == 200000);
@@ -387,7 +387,7 @@ TEST_CASE("[unread] graphs that hold one another twice, 60 deep, are looked at o
   const Graph body = b.build({results[0], results[1]});
   GraphBuilder g("f");
   const std::vector<Value> operands{g.input("x", f64), g.input("y", f64)};
-  const Graph cut = without_unread(g.build({ops::scan(body, operands, {2, false, 0, 2})[1]}));
+  const Graph cut = eliminate_dead_code(g.build({ops::scan(body, operands, {2, false, 0, 2})[1]}));
   Graph at = find(cut, "scan").op().graph("body");
   for (int level = 60; level > 0; --level) {
     CHECK(names_of(at) == Words{"y"});
@@ -398,6 +398,6 @@ TEST_CASE("[unread] graphs that hold one another twice, 60 deep, are looked at o
   CHECK_FALSE(has(at, "sin"));
 }
 
-}  // namespace unread_cases
+}  // namespace demanded_elements_cases
 }  // namespace
 }  // namespace tidu

@@ -1,6 +1,6 @@
-// turned.hpp - transposes that are done by the group of rows before them.
+// transpose_epilogue.hpp - transposes that are done by the group of rows before them.
 //
-// Note [Turned results]: what a group makes for a transpose alone goes to a little memory, some rows at a
+// Note [Transposed results]: what a group makes for a transpose alone goes to a little memory, some rows at a
 // time, and from there, while it is in the nearest cache, to where the transpose has it. So it is written to
 // memory once, and not read from there.
 #pragma once
@@ -21,11 +21,11 @@
 namespace tidu::cpu_detail {
 
 /// A transpose cut into pieces of its operand, each of whole rows that lie one behind the other.
-class TurnedCopy {
+class TransposingCopy {
  public:
   /// Of operands of this type, rows of so many elements. Nothing where pieces would be too long.
-  static std::optional<TurnedCopy> make(Type type, std::span<const std::int64_t> permutation,
-                                        std::int64_t columns);
+  static std::optional<TransposingCopy> make(Type type, std::span<const std::int64_t> permutation,
+                                             std::int64_t columns);
 
   std::int64_t pieces() const { return pieces_; }
   /// Elements of a piece, at most.
@@ -48,19 +48,19 @@ class TurnedCopy {
 };
 
 /// What a group makes for the transpose right behind it alone, and how.
-struct TurnedResult {
+struct TransposedResult {
   ValueId value = no_index;   ///< of the group
   ValueId result = no_index;  ///< of the transpose
   std::uint32_t operation = no_index;
   RowsPlan plan;  ///< with `value`
-  TurnedCopy copy;
+  TransposingCopy copy;
 };
 /// By position of the group.
-using TurnedResults = std::unordered_map<std::size_t, TurnedResult>;
+using TransposedResults = std::unordered_map<std::size_t, TransposedResult>;
 
 /// All of them; of operations that are `done` (or empty) already none is. Then values[node] have the result
 /// in the place of the group's.
-TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues>& values,
-                          const std::vector<bool>& done, const CompileOptions& options);
+TransposedResults find_transposed_results(const Program& program, std::vector<passes::NodeValues>& values,
+                                          const std::vector<bool>& done, const CompileOptions& options);
 
 }  // namespace tidu::cpu_detail

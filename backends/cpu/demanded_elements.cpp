@@ -1,10 +1,10 @@
-// unread.cpp - one sweep over the graph from its end.
+// demanded_elements.cpp - one sweep over the graph from its end.
 //
 // Note [Triangles]: a triangular matrix is often gathered from a vector by an index for each element, what is
 // not in the triangle coming from a zero behind the vector. Its gradient is scattered back, and the sum for
 // that zero is sliced off, or it is gathered (simplify_scattered.cpp): so half of the product that makes the
 // gradient is never read.
-#include "cpu/unread.hpp"
+#include "cpu/demanded_elements.hpp"
 
 #include "cpu/is_any_of.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -16,7 +16,7 @@ namespace tidu::cpu_detail {
 namespace {
 
 // Elements that are looked at in all; what would take more counts as read.
-constexpr std::size_t most_elements = std::size_t{1} << 20;
+constexpr std::size_t max_elements = std::size_t{1} << 20;
 
 class Reads {
  public:
@@ -42,22 +42,22 @@ class Reads {
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i)
       read(graph_.outputs()[i], outputs.empty() ? nullptr : outputs[i]);
     for (std::size_t i = g_.operations.size(); i-- > 0;) visit(g_.operations[i]);
-    if (std::all_of(of_.begin(), of_.end(), [](const Place& place) { return place.read == nullptr; }))
+    if (std::all_of(of_.begin(), of_.end(), [](const DemandOf& place) { return place.read == nullptr; }))
       return {};
     std::vector<ReadElements> reads;
     reads.reserve(of_.size());
-    for (Place& place : of_) reads.push_back(std::move(place.read));
+    for (DemandOf& place : of_) reads.push_back(std::move(place.read));
     return reads;
   }
 
  private:
-  struct Place {
+  struct DemandOf {
     bool any = false;   // has it a reader?
     ReadElements read;  // by those so far
   };
 
   void read(ValueId id, const ReadElements& elements) {
-    Place& place = of_[id];
+    DemandOf& place = of_[id];
     if (!place.any) {
       place = {true, elements};
       return;
@@ -211,9 +211,9 @@ class Reads {
   const Graph& graph_;
   const GraphData& g_;
   std::span<const std::byte* const> constant_at_;
-  std::vector<Place> of_;
+  std::vector<DemandOf> of_;
   std::vector<bool> matters_;  // by value: does it come of a product or of what is scattered?
-  std::size_t left_ = most_elements;
+  std::size_t left_ = max_elements;
 };
 
 // Does it leave something out?

@@ -12,9 +12,9 @@ using namespace tidu::test;
 
 namespace {
 
-class UnreadGraph {
+class GraphWithDeadCode {
  public:
-  explicit UnreadGraph(std::uint64_t seed) : random_(seed), dtype_(seed % 3 == 0 ? f32 : f64) {
+  explicit GraphWithDeadCode(std::uint64_t seed) : random_(seed), dtype_(seed % 3 == 0 ? f32 : f64) {
     for (std::size_t k = 1 + below(2); k-- > 0;) values_.push_back(product());
     for (std::size_t k = 2 + below(6); k-- > 0;) step();
   }
@@ -121,7 +121,7 @@ TEST_CASE("random graphs of products of which some elements are not read") {
   const std::size_t count = scaled(2000);
   std::size_t wrong = 0;
   for (std::size_t seed = 0; seed < count && wrong < 3; ++seed) {
-    UnreadGraph made(seed);
+    GraphWithDeadCode made(seed);
     const Graph graph = made.build();
     std::vector<Tensor> inputs;
     for (const ValueId id : graph.inputs())

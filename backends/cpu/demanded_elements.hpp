@@ -1,4 +1,4 @@
-// unread.hpp - which elements of values nobody reads, so that products need not make them.
+// demanded_elements.hpp - which elements of values nobody reads, so that products need not make them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// reused.hpp - outputs that may lie where an input does: nothing reads it any more when they are written.
+// donation.hpp - outputs that may lie where an input does: nothing reads it any more when they are written.
 //
 // Note [Reused inputs]: parameters that a step replaces by others are what most of a training step's memory
 // is. Where the caller gives up an input (see Executable::run_into), an output of its type takes its memory:
@@ -11,7 +11,7 @@
 #include <unordered_set>
 
 #include "cpu/compiled.hpp"
-#include "cpu/takeovers.hpp"
+#include "cpu/step_fusions.hpp"
 #include "tidu/cpu/program.hpp"
 
 namespace tidu::cpu_detail {
@@ -22,7 +22,7 @@ struct ToldByPlans {
 };
 
 /// Of the program as it runs, who does what in it, and how. Linear.
-ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeovers, const ToldByPlans& told,
-                                const KernelTable& kernels);
+DonatedInputs find_donated_inputs(const Program& program, const StepFusions& step_fusions,
+                                  const ToldByPlans& told, const KernelTable& kernels);
 
 }  // namespace tidu::cpu_detail

@@ -7,14 +7,14 @@
 
 #include "simplify_support.hpp"
 #include "support/support.hpp"
-#include "tidu/graph/strands.hpp"
+#include "tidu/graph/region_bindings.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/primitives/control_flow.hpp"
 
 namespace tidu {
 namespace {
 
-namespace unread_random_cases {
+namespace demanded_random_cases {
 
 // Values are pairs of numbers, whole ones or smooth in each other.
 class Maker {
@@ -223,7 +223,7 @@ TEST_CASE("[unread] random graphs in one another: what nobody reads is left out,
   std::size_t before = 0, after = 0, cut_graphs = 0, wrong = 0;
   const std::size_t count = test::scaled(2000);
   for (std::size_t seed = 0; seed < count && wrong < 5; ++seed) {
-    const Graph graph = Maker(seed, i64).make(), cut = without_unread(graph);
+    const Graph graph = Maker(seed, i64).make(), cut = eliminate_dead_code(graph);
     verify(cut);
     before += count_operations(prune(graph));
     after += count_operations(cut);
@@ -236,7 +236,7 @@ TEST_CASE("[unread] random graphs in one another: what nobody reads is left out,
     }
     if (inputs_read(cut) != needs(graph, std::vector<bool>(graph.outputs().size(), true)))
       text += "other inputs are read than are needed\n";
-    if (without_unread(cut).share() != cut.share()) text += "more could be left out\n";
+    if (eliminate_dead_code(cut).share() != cut.share()) text += "more could be left out\n";
     if (text.empty()) continue;
     ++wrong;
     FAIL_CHECK(detail::str("seed ", seed, ":\n", text, to_text(graph), to_text(cut)));
@@ -262,7 +262,7 @@ TEST_CASE("[unread] random graphs in one another: derivatives to second order, w
   std::size_t wrong = 0, cut_graphs = 0;
   const std::size_t count = test::scaled(100);
   for (std::size_t seed = 0; seed < count && wrong < 5; ++seed) {
-    const Graph graph = Maker(seed, f64).make(), cut = without_unread(graph);
+    const Graph graph = Maker(seed, f64).make(), cut = eliminate_dead_code(graph);
     const Graph backward = vjp(graph), of_cut = vjp(cut);
     std::string text;
     for (const auto& [of_all, of_left] : {std::pair(jvp(graph), jvp(cut)),
@@ -273,7 +273,7 @@ TEST_CASE("[unread] random graphs in one another: derivatives to second order, w
       const std::vector<Tensor> inputs = numbers(of_all, seed);
       text += distances(of_all, of_left, inputs);
       const std::vector<std::size_t> read{seed % of_all.outputs().size(), of_all.outputs().size() - 1};
-      const Graph some = with_outputs(of_all, read), left = without_unread(some);
+      const Graph some = with_outputs(of_all, read), left = eliminate_dead_code(some);
       verify(left);
       cut_graphs += left.share() == some.share() ? 0 : 1;
       text += test::differences(reference(), some, left, inputs);
@@ -285,6 +285,6 @@ TEST_CASE("[unread] random graphs in one another: derivatives to second order, w
   MESSAGE(cut_graphs, " of ", 4 * count, " are cut");
 }
 
-}  // namespace unread_random_cases
+}  // namespace demanded_random_cases
 }  // namespace
 }  // namespace tidu

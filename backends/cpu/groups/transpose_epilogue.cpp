@@ -1,5 +1,5 @@
-// turned.cpp - see turned.hpp.
-#include "cpu/groups/turned.hpp"
+// transpose_epilogue.cpp - see transpose_epilogue.hpp.
+#include "cpu/groups/transpose_epilogue.hpp"
 
 #include <algorithm>
 
@@ -12,32 +12,33 @@ namespace tidu::cpu_detail {
 namespace {
 
 // Bytes of a result from which on it is worth not to be written twice, and of a piece, at most.
-constexpr std::size_t least_turned = std::size_t{1} << 16;
+constexpr std::size_t min_transposed = std::size_t{1} << 16;
 constexpr std::int64_t piece_bytes = std::int64_t{1} << 13;
 // Entries of the axis that is cut in a piece, at least where there are as many, and a multiple of what fills
 // whole lines of the caches.
-constexpr std::int64_t fewest_entries = 4, whole_lines = 8;
+constexpr std::int64_t min_entries = 4, whole_lines = 8;
 // Bytes side by side in the result: a transpose by itself goes through whole tiles of it. Where the result is
 // beyond the caches and an entry of the axis has many elements, fewer do. (Measured.)
-constexpr std::int64_t least_run = 256, least_far_run = 16, far_entry = 128;
+constexpr std::int64_t min_run = 256, min_far_run = 16, far_entry = 128;
 constexpr std::size_t far_bytes = std::size_t{1} << 22;
 
 // Of what a group makes by this plan; nothing where that is not made row by row.
-std::optional<TurnedCopy> turned_copy(const Graph& graph, const Operation& transpose, const RowsPlan& plan) {
+std::optional<TransposingCopy> transposing_copy(const Graph& graph, const Operation& transpose,
+                                                const RowsPlan& plan) {
   const Type type = graph.type(transpose.inputs()[0]);
   if (!plan.folds.empty() || plan.period != 1 || type.size() != plan.rows * plan.code.columns)
     return std::nullopt;
-  return TurnedCopy::make(type, transpose.op().ints("permutation"), plan.code.columns);
+  return TransposingCopy::make(type, transpose.op().ints("permutation"), plan.code.columns);
 }
 
 }  // namespace
 
-TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues>& values,
-                          const std::vector<bool>& done, const CompileOptions& options) {
+TransposedResults find_transposed_results(const Program& program, std::vector<passes::NodeValues>& values,
+                                          const std::vector<bool>& done, const CompileOptions& options) {
   const Graph& graph = program.graph();
   const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
   std::vector<std::uint32_t> readers;
-  TurnedResults found;
+  TransposedResults found;
   for (std::size_t node = 0, next = 0; node < nodes.size(); node = next) {
     next = node + nodes[node].size;
     const bool rows = nodes[node].kind == NodeKind::fused_group && nodes[node].index != 0;
@@ -49,7 +50,7 @@ TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues
     const ValueId value = program.roots()[operation.inputs()[0]], result = operation.output();
     std::vector<ValueId>& results = values[node].results;
     const auto at = std::find(results.begin(), results.end(), value);
-    if (graph.type(result).bytes() < least_turned || at == results.end()) continue;
+    if (graph.type(result).bytes() < min_transposed || at == results.end()) continue;
     if (values[next].operands != std::vector{value}) continue;  // it moves more than that
     if (readers.empty()) readers = count_readers(program, values);
     if (readers[value] != 1) continue;
@@ -57,17 +58,18 @@ TurnedResults find_turned(const Program& program, std::vector<passes::NodeValues
         plan_rows_code(program, node, values[node], options.repeats, options.num_carry);
     // What checks indices is no code.
     if (!plan || (options.check_indices && plan->code.has_indices())) continue;
-    std::optional<TurnedCopy> copy = turned_copy(graph, operation, *plan);
+    std::optional<TransposingCopy> copy = transposing_copy(graph, operation, *plan);
     if (!copy) continue;
     *at = result;
     values[node].whole = values[node].operands;
-    found.emplace(node, TurnedResult{value, result, nodes[next].index, *std::move(plan), *std::move(copy)});
+    found.emplace(node,
+                  TransposedResult{value, result, nodes[next].index, *std::move(plan), *std::move(copy)});
   }
   return found;
 }
 
-std::optional<TurnedCopy> TurnedCopy::make(Type type, std::span<const std::int64_t> permutation,
-                                           std::int64_t columns) {
+std::optional<TransposingCopy> TransposingCopy::make(Type type, std::span<const std::int64_t> permutation,
+                                                     std::int64_t columns) {
   const std::size_t rank = type.rank();
   std::vector<StridedAxis> axes(rank);
   std::int64_t stride = 1;
@@ -79,11 +81,11 @@ std::optional<TurnedCopy> TurnedCopy::make(Type type, std::span<const std::int64
     stride *= axis.extent;
   }
   // The first axis of which some entries are a piece.
-  TurnedCopy copy;
+  TransposingCopy copy;
   copy.size_ = size_of(type.dtype());
   const std::int64_t most = piece_bytes / static_cast<std::int64_t>(copy.size_);
   std::size_t cut = 0;
-  while (cut < rank && std::min(axes[cut].extent, fewest_entries) * axes[cut].from > most) ++cut;
+  while (cut < rank && std::min(axes[cut].extent, min_entries) * axes[cut].from > most) ++cut;
   if (cut == rank || axes[cut].from % columns != 0 || type.size() == 0) return std::nullopt;
   const StridedAxis along = axes[cut];
   copy.extent_ = along.extent;
@@ -100,7 +102,7 @@ std::optional<TurnedCopy> TurnedCopy::make(Type type, std::span<const std::int64
     run *= axis == cut ? copy.at_once_ : axes[axis].extent;
   }
   const bool is_far = type.bytes() >= far_bytes && copy.inner_ >= far_entry;
-  if (run * static_cast<std::int64_t>(copy.size_) < (is_far ? least_far_run : least_run)) return std::nullopt;
+  if (run * static_cast<std::int64_t>(copy.size_) < (is_far ? min_far_run : min_run)) return std::nullopt;
   copy.of_each_ = (copy.extent_ + copy.at_once_ - 1) / copy.at_once_;
   copy.pieces_ = copy.of_each_;
   for (std::size_t k = 0; k < cut; ++k) {
@@ -115,13 +117,13 @@ std::optional<TurnedCopy> TurnedCopy::make(Type type, std::span<const std::int64
   return copy;
 }
 
-std::int64_t TurnedCopy::begin(std::int64_t piece) const {
+std::int64_t TransposingCopy::begin(std::int64_t piece) const {
   return (piece / of_each_ * extent_ + piece % of_each_ * at_once_) * inner_;
 }
-std::int64_t TurnedCopy::count(std::int64_t piece) const {
+std::int64_t TransposingCopy::count(std::int64_t piece) const {
   return std::min(at_once_, extent_ - piece % of_each_ * at_once_) * inner_;
 }
-void TurnedCopy::run(std::int64_t piece, const std::byte* from, std::byte* to) const {
+void TransposingCopy::run(std::int64_t piece, const std::byte* from, std::byte* to) const {
   const std::int64_t along = piece % of_each_;
   std::int64_t at = along * at_once_ * to_, left = piece / of_each_;
   for (std::size_t k = outer_.size(); k-- > 0;) {

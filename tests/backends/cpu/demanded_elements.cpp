@@ -1,6 +1,6 @@
 // Elements that nobody reads: what is known of them, that products leave them out, alone and in loops, and
 // that results are those of whole products.
-#include "cpu/unread.hpp"
+#include "cpu/demanded_elements.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ using namespace tidu;
 using namespace tidu::test;
 using namespace tidu::cpu_detail;
 
-namespace unread_cases {
+namespace demanded_elements_cases {
 namespace {
 
 // Where in rows [triangle, 0] the elements of a lower triangular matrix of d rows lie.
@@ -247,4 +247,4 @@ TEST_CASE("gradients in triangles are those of whole products") {
   }
 }
 
-}  // namespace unread_cases
+}  // namespace demanded_elements_cases

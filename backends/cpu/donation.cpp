@@ -1,5 +1,5 @@
-// reused.cpp - see reused.hpp.
-#include "cpu/reused.hpp"
+// donation.cpp - see donation.hpp.
+#include "cpu/donation.hpp"
 
 #include <algorithm>
 #include <span>
@@ -10,14 +10,14 @@
 namespace tidu::cpu_detail {
 namespace {
 
-class ReuseFinder {
+class DonationFinder {
  public:
-  ReuseFinder(const Program& program, const Takeovers& takeovers,
-              const std::vector<passes::NodeValues>& values, const ToldByPlans& told, bool has_foreign)
+  DonationFinder(const Program& program, const StepFusions& step_fusions,
+                 const std::vector<passes::NodeValues>& values, const ToldByPlans& told, bool has_foreign)
       : program_(program),
         graph_(program.graph()),
         nodes_(program.schedule().nodes),
-        takeovers_(takeovers),
+        step_fusions_(step_fusions),
         values_(values),
         told_(told),
         has_foreign_(has_foreign),
@@ -28,7 +28,7 @@ class ReuseFinder {
     for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);
   }
 
-  ReusedInputs find() {
+  DonatedInputs find() {
     for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
       for (const ValueId id : values_[i].operands) {
         if (const auto input = position_.find(id); input != position_.end()) last_read_[input->second] = i;
@@ -58,7 +58,7 @@ class ReuseFinder {
       if (is_written_[output]) continue;
       is_written_[output] = true;
       // Behind its sum an update has the product as a result, which is written before the sum is read.
-      if (id != values.results[0] && takeovers_.plans.count(node) != 0) continue;
+      if (id != values.results[0] && step_fusions_.plans.count(node) != 0) continue;
       if (program_.is_written_directly(output) && graph_.type(id).size() == output_type(output).size())
         outputs.push_back(output);
     }
@@ -82,7 +82,7 @@ class ReuseFinder {
   void add_sets(const std::vector<std::uint32_t>& outputs, const std::vector<std::uint32_t>& inputs) {
     std::unordered_map<const void*, ReusableInputs> by_type;
     for (const std::uint32_t output : outputs) {
-      if (output_type(output).bytes() >= least_reused)
+      if (output_type(output).bytes() >= min_donated)
         by_type[output_type(output).identity()].outputs.push_back(output);
     }
     for (const std::uint32_t input : inputs) {
@@ -103,7 +103,8 @@ class ReuseFinder {
     return input != position_.end() && last_read_[input->second] == node;
   }
   bool is_elementwise(std::size_t node) const {
-    return nodes_[node].kind == NodeKind::operation && !has_foreign_ && takeovers_.plans.count(node) == 0 &&
+    return nodes_[node].kind == NodeKind::operation && !has_foreign_ &&
+           step_fusions_.plans.count(node) == 0 &&
            graph_.operation(nodes_[node].index).primitive().has_trait(Trait::elementwise);
   }
   // Does it read of each operand, but those that are said to be read whole, the element of which it writes
@@ -113,42 +114,42 @@ class ReuseFinder {
   }
   bool cannot_fail(std::size_t node) const {
     return told_.cannot_fail.count(node) != 0 || is_elementwise(node) ||
-           (nodes_[node].kind == NodeKind::operation && !takeovers_.done.empty() &&
-            takeovers_.done[nodes_[node].index]);
+           (nodes_[node].kind == NodeKind::operation && !step_fusions_.done.empty() &&
+            step_fusions_.done[nodes_[node].index]);
   }
 
   const Program& program_;
   const Graph& graph_;
   const std::vector<ScheduleNode>& nodes_;
-  const Takeovers& takeovers_;
+  const StepFusions& step_fusions_;
   const std::vector<passes::NodeValues>& values_;
   const ToldByPlans& told_;
   const bool has_foreign_;
   std::unordered_map<ValueId, std::uint32_t> position_;  // of inputs that are no outputs
   std::vector<std::size_t> last_read_;                   // by input: the node
   std::vector<bool> is_written_;                         // by output
-  ReusedInputs found_;
+  DonatedInputs found_;
 };
 
 bool is_large(const Graph& graph, std::span<const ValueId> values) {
-  return std::ranges::any_of(values, [&](ValueId id) { return graph.type(id).bytes() >= least_reused; });
+  return std::ranges::any_of(values, [&](ValueId id) { return graph.type(id).bytes() >= min_donated; });
 }
 
 }  // namespace
 
-ReusedInputs find_reused_inputs(const Program& program, const Takeovers& takeovers, const ToldByPlans& told,
-                                const KernelTable& kernels) {
+DonatedInputs find_donated_inputs(const Program& program, const StepFusions& step_fusions,
+                                  const ToldByPlans& told, const KernelTable& kernels) {
   const Graph& graph = program.graph();
   const auto changes = [](const passes::NodeValues& values) { return values.changed != no_index; };
   if (!(is_large(graph, graph.inputs()) && is_large(graph, graph.outputs())) &&
-      std::ranges::none_of(takeovers.values, changes))
+      std::ranges::none_of(step_fusions.values, changes))
     return {};
   const bool has_foreign = kernels.has_foreign();
-  if (!takeovers.values.empty())
-    return ReuseFinder(program, takeovers, takeovers.values, told, has_foreign).find();
+  if (!step_fusions.values.empty())
+    return DonationFinder(program, step_fusions, step_fusions.values, told, has_foreign).find();
   const std::vector<passes::NodeValues> values =
       passes::node_values(graph, program.schedule(), program.roots(), program.splats());
-  return ReuseFinder(program, takeovers, values, told, has_foreign).find();
+  return DonationFinder(program, step_fusions, values, told, has_foreign).find();
 }
 
 }  // namespace tidu::cpu_detail

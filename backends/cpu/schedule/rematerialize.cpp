@@ -1,5 +1,5 @@
-// recompute.cpp - what a group would leave in memory although others can compute it again from what they read
-// in its place.
+// rematerialize.cpp - what a group would leave in memory although others can compute it again from what they
+// read in its place.
 //
 // Note [Computed again]: a result of a group goes when groups alone read it, and when it is a few sums and
 // products of at most one array of its size, of single elements and of what is repeated along rows. Its
@@ -24,10 +24,10 @@ namespace tidu::passes {
 namespace {
 
 // Below, groups that are not of rows may run operation by operation.
-constexpr std::int64_t fewest_elements_again = 4096;
+constexpr std::int64_t min_elements_again = 4096;
 // Elements of a result for each that is written in its place, at least.
-constexpr std::int64_t fewest_for_one = 16;
-constexpr std::size_t most_again = 4;  // operations
+constexpr std::int64_t min_for_one = 16;
+constexpr std::size_t max_again = 4;  // operations
 
 class Recomputer {
  public:
@@ -50,7 +50,7 @@ class Recomputer {
     for (std::uint32_t at = 0; at < values.size(); at += schedule_.nodes[at].size) {
       if (groups_.find(at) == groups_.end()) continue;
       bool here = false;
-      for (const ValueId id : values[at].results) here = compute_again(at, id) || here;
+      for (const ValueId id : values[at].results) here = rematerialize_values(at, id) || here;
       here = leave_one_for_several(at, values[at].results) || here;
       if (here) drop_dead(at);
       changed = changed || here;
@@ -95,7 +95,7 @@ class Recomputer {
       const bool repeats = primitive.has_trait(Trait::repeats);
       const Type made = graph_.type(record.first_output);
       if (made.size() != type.size() || made.dtype() != type.dtype() || !(repeats || is_cheap(record)) ||
-          chain.size() == most_again)
+          chain.size() == max_again)
         return {};
       chain.push_back(operation);
       for (const ValueId operand : operands(operation)) {
@@ -108,7 +108,7 @@ class Recomputer {
         if (graph_.type(id).dtype() != type.dtype()) return {};
         const bool made_here = is_made_in(group, id);
         if (repeats) {
-          if (made_here && graph_.type(id).size() * fewest_for_one > type.size()) return {};
+          if (made_here && graph_.type(id).size() * min_for_one > type.size()) return {};
         } else if (made_here && !is_read(id)) {
           wanted.insert(id);
         } else {  // in memory
@@ -140,7 +140,7 @@ class Recomputer {
     if (columns == 0 || step.kind == RowStep::Kind::none) return false;
     if (step.columns == columns) return true;
     if (step.kind == RowStep::Kind::each_row) return step.columns % columns == 0;
-    if (step.kind != RowStep::Kind::rows || step.columns % columns != 0 || step.columns < fewest_in_period)
+    if (step.kind != RowStep::Kind::rows || step.columns % columns != 0 || step.columns < min_in_period)
       return false;
     for (const std::uint32_t other : groups_.at(node).operations) {
       const RowStep at = row_step(graph_, other);
@@ -162,7 +162,7 @@ class Recomputer {
   }
 
   bool is_worth_it(std::uint32_t node, std::int64_t elements) const {
-    return schedule_.nodes[node].index != 0 || elements >= fewest_elements_again;
+    return schedule_.nodes[node].index != 0 || elements >= min_elements_again;
   }
   // The operations with which all its readers can make it in place of the group; none where one of them
   // cannot.
@@ -177,8 +177,8 @@ class Recomputer {
     if (chain.empty()) return {};
     for (const std::uint32_t reader : readers) {
       const auto at = reader == no_index ? groups_.end() : groups_.find(reader);
-      if (at == groups_.end() || at->second.operations.size() + chain.size() > most_in_group ||
-          at->second.operands + 2 * chain.size() > most_operands || !is_worth_it(reader, elements) ||
+      if (at == groups_.end() || at->second.operations.size() + chain.size() > max_in_group ||
+          at->second.operands + 2 * chain.size() > max_operands || !is_worth_it(reader, elements) ||
           elements_of(at->second) != elements || reads_whole(at->second, value))
         return {};
       for (const std::uint32_t operation : chain) {
@@ -188,7 +188,7 @@ class Recomputer {
     }
     return chain;
   }
-  bool compute_again(std::uint32_t node, ValueId value) {
+  bool rematerialize_values(std::uint32_t node, ValueId value) {
     const std::vector<std::uint32_t> chain = chain_for_readers(node, value);
     if (chain.empty()) return false;
     const std::vector<std::uint32_t>& readers = readers_.at(value);
@@ -214,7 +214,7 @@ class Recomputer {
   }
   // See Note [One for several].
   bool leave_one_for_several(std::uint32_t node, const std::vector<ValueId>& results) {
-    constexpr std::size_t most_tried = 4;
+    constexpr std::size_t max_tried = 4;
     std::unordered_map<ValueId, std::vector<ValueId>> made_of;  // by value: results
     std::vector<ValueId> several;
     if (results.size() < 2) return false;
@@ -223,7 +223,7 @@ class Recomputer {
     for (const ValueId result : results) {
       if (!is_read(result) || splats_[result] != no_index) continue;
       std::vector<ValueId> found = {result};
-      for (std::size_t i = 0; i < found.size() && i <= most_again; ++i) {
+      for (std::size_t i = 0; i < found.size() && i <= max_again; ++i) {
         const OperationRecord& record = g_.operations[*graph_.producer(found[i])];
         if (!is_cheap(record)) continue;
         for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
@@ -240,12 +240,12 @@ class Recomputer {
       }
     }
     bool changed = false;
-    for (std::size_t i = 0; i < std::min(several.size(), most_tried); ++i) {
+    for (std::size_t i = 0; i < std::min(several.size(), max_tried); ++i) {
       left_ = several[i];
       std::vector<ValueId>& wanted = made_of[left_];
       std::erase_if(wanted, [&](ValueId result) { return chain_for_readers(node, result).empty(); });
       if (wanted.size() >= 2) {
-        for (const ValueId result : wanted) changed = compute_again(node, result) || changed;
+        for (const ValueId result : wanted) changed = rematerialize_values(node, result) || changed;
       }
       left_ = no_index;
     }
@@ -302,8 +302,8 @@ class Recomputer {
 
 }  // namespace
 
-Schedule compute_again(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
-                       const std::vector<ValueId>& splats) {
+Schedule rematerialize_values(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
+                              const std::vector<ValueId>& splats) {
   return Recomputer(graph, std::move(schedule), roots, splats).run();
 }
 

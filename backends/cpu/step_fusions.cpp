@@ -1,5 +1,5 @@
-// takeovers.cpp - see takeovers.hpp.
-#include "cpu/takeovers.hpp"
+// step_fusions.cpp - see step_fusions.hpp.
+#include "cpu/step_fusions.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,10 +15,10 @@
 namespace tidu::cpu_detail {
 namespace {
 
-class TakeoverFinder {
+class StepFusionFinder {
  public:
-  TakeoverFinder(const Program& program, OperationPlans& plans, const CompileOptions& options,
-                 const KernelTable& kernels, const Surroundings& around, std::size_t most_kept)
+  StepFusionFinder(const Program& program, OperationPlans& plans, const CompileOptions& options,
+                   const KernelTable& kernels, const Surroundings& around, std::size_t max_kept)
       : program_(program),
         graph_(program.graph()),
         nodes_(program.schedule().nodes),
@@ -27,16 +27,16 @@ class TakeoverFinder {
         has_foreign_(kernels.has_foreign()),
         passes_(program.options().passes),
         around_(around),
-        most_kept_(most_kept) {}
+        max_kept_(max_kept) {}
 
-  Takeovers find() {
+  StepFusions find() {
     if (!around_.sums.empty() && runs(CpuPass::accumulate_in_place)) find_sums();
     const bool has_composites = std::any_of(nodes_.begin(), nodes_.end(), [](const ScheduleNode& node) {
       return node.kind != NodeKind::operation;
     });
     if (has_composites) {
       found_.values = passes::node_values(graph_, program_.schedule(), program_.roots(), program_.splats());
-      find_extras();
+      find_prologue_and_epilogue();
     }
     found_.bound = found_.done;
     for (std::size_t k = 0; k < found_.sums_into.size(); ++k) {
@@ -124,13 +124,13 @@ class TakeoverFinder {
   }
 
   // Operations that groups do: see Note [Columns] and Note [Lines] in fused.cpp.
-  void find_extras() {
+  void find_prologue_and_epilogue() {
     if (options_.lanes == nullptr || has_foreign_) return;
     ColumnFinder finder(program_, found_.values, around_.wholes, options_.check_indices);
     for (std::size_t i = 0; runs(CpuPass::gather_prologues) && i < nodes_.size(); i += nodes_[i].size) {
       if (nodes_[i].kind != NodeKind::fused_group || nodes_[i].index != 0) continue;
       Columns columns = finder.find(i);
-      if (!columns.empty()) found_.extras[i].columns = std::move(columns);
+      if (!columns.empty()) found_.around_fusion[i].columns = std::move(columns);
     }
     std::vector<bool> done(graph_.num_operations()), alone = find_alone();
     for (std::uint32_t k = 0; k < done.size(); ++k) {
@@ -142,10 +142,10 @@ class TakeoverFinder {
     for (std::size_t i = 0; runs(CpuPass::fused_loads) && i < nodes_.size(); i += nodes_[i].size) {
       if (nodes_[i].kind != NodeKind::fused_group || nodes_[i].index != 0) continue;
       std::vector<LinesOperand> lines = lines_finder.find(found_.values[i]);
-      if (!lines.empty()) found_.extras[i].lines = std::move(lines);
+      if (!lines.empty()) found_.around_fusion[i].lines = std::move(lines);
     }
     for (std::uint32_t k = 0; k < done.size(); ++k) done[k] = done[k] || lines_finder.is_done(k);
-    if (!found_.extras.empty()) found_.done = std::move(done);
+    if (!found_.around_fusion.empty()) found_.done = std::move(done);
   }
 
   // See Note [Updates] and Note [Moves].
@@ -158,11 +158,11 @@ class TakeoverFinder {
     }
     if (runs(CpuPass::matmul_epilogues)) {
       for (const auto& [node, update] : find_updates(program_, found_.values, alone)) {
-        if (found_.extras.count(node) == 0) make_update(node, update);
+        if (found_.around_fusion.count(node) == 0) make_update(node, update);
       }
     }
     if (!runs(CpuPass::copy_elision)) return;
-    found_.plans.merge(make_moves(program_, found_.values, alone, around_.fixed.empty(), most_kept_,
+    found_.plans.merge(make_moves(program_, found_.values, alone, around_.fixed.empty(), max_kept_,
                                   options_.threads, found_.done));
   }
   void make_update(std::size_t node, const ProductUpdate& update) {
@@ -184,14 +184,14 @@ class TakeoverFinder {
     found_.plans.emplace(node, plan_update(update, *plan, options_.threads));
   }
 
-  // See Note [Turned results].
+  // See Note [Transposed results].
   void turn_results() {
     if (options_.lanes == nullptr || has_foreign_ || options_.depth > 0 ||
         !runs(CpuPass::transpose_epilogues))
       return;
-    found_.turned = find_turned(program_, found_.values, found_.done, options_);
-    if (!found_.turned.empty()) found_.done.resize(graph_.num_operations());
-    for (const auto& [node, turned] : found_.turned) found_.done[turned.operation] = true;
+    found_.transposed = find_transposed_results(program_, found_.values, found_.done, options_);
+    if (!found_.transposed.empty()) found_.done.resize(graph_.num_operations());
+    for (const auto& [node, transposed] : found_.transposed) found_.done[transposed.operation] = true;
   }
 
   const Program& program_;
@@ -202,15 +202,15 @@ class TakeoverFinder {
   const bool has_foreign_;  // they know whole operations alone
   const CpuPasses passes_;
   const Surroundings& around_;
-  const std::size_t most_kept_;
-  Takeovers found_;
+  const std::size_t max_kept_;
+  StepFusions found_;
 };
 
 }  // namespace
 
-Takeovers find_takeovers(const Program& program, OperationPlans& plans, const CompileOptions& options,
-                         const KernelTable& kernels, const Surroundings& around, std::size_t most_kept) {
-  return TakeoverFinder(program, plans, options, kernels, around, most_kept).find();
+StepFusions find_step_fusions(const Program& program, OperationPlans& plans, const CompileOptions& options,
+                              const KernelTable& kernels, const Surroundings& around, std::size_t max_kept) {
+  return StepFusionFinder(program, plans, options, kernels, around, max_kept).find();
 }
 
 }  // namespace tidu::cpu_detail

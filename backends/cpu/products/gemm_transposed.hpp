@@ -1,4 +1,4 @@
-// Tiles by a transposed B, which is turned in registers while the processor multiplies. A part of
+// Tiles by a transposed B, which is transposed in registers while the processor multiplies. A part of
 // gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is.
 //
 // A tile is one vector wide. For some terms at a time, as many as 16 bytes hold, it loads 16 bytes of each of
@@ -20,7 +20,7 @@ inline constexpr bool kTurns = kVectorBytes == 64 && !Complex && static_cast<T>(
 /// take longer to begin, and a panel of few columns is soon packed for tiles of twice as many sums.
 /// (Measured.)
 template <class T>
-constexpr Index fewest_turned(Index m, Index vectors) {
+constexpr Index min_transposed_elements(Index m, Index vectors) {
   constexpr bool kWords = sizeof(T) == 4;
   if (m > kNarrowRows) return 32;
   if (vectors == 2) return m < 8 ? (kWords ? 28 : 48) : (kWords ? 12 : 20);
@@ -30,33 +30,33 @@ constexpr Index fewest_turned(Index m, Index vectors) {
 
 /// Do such tiles take less than B in panels, and vectors of half the length? They take as long for half a
 /// vector as for a whole one. Rows that are pages apart, or half pages those of both operands, are in few
-/// sets of the first-level cache, from where they would be gone before the next terms are turned. `lda` is 0
-/// of an A that is transposed.
+/// sets of the first-level cache, from where they would be gone before the next terms are transposed. `lda`
+/// is 0 of an A that is transposed.
 template <class T>
 constexpr bool gains_by_turning(Index m, Index n, Index k, Index lda, Index ldb) {
   constexpr Index kHalfPage = 2048 / static_cast<Index>(sizeof(T));
   if (ldb % (2 * kHalfPage) == 0 || (lda != 0 && lda % kHalfPage == 0 && ldb % kHalfPage == 0)) return false;
   const Index last = n % kLanes<T>;
   return (last == 0 || 2 * last > kLanes<T> || n >= 8 * kLanes<T>)&&k >=
-         fewest_turned<T>(m, ceil_div(n, kLanes<T>));
+         min_transposed_elements<T>(m, ceil_div(n, kLanes<T>));
 }
 
 /// Does it take less to turn A and C than to turn B? Vectors lie along rows of C then, or along columns.
 template <class T, bool Complex>
-constexpr bool is_better_turned(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb) {
+constexpr bool is_better_transposed(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb) {
   if (Complex) return false;
   constexpr Index kToTurn = 4;  // elements in the time of a vector's multiplication
   const Index vectors = ceil_div(n, kLanes<T>) * k;
   Index straight = m * vectors + n * k / kToTurn;
   if (kTurns<T, Complex> && gains_by_turning<T>(m, n, k, trans_a ? 0 : lda, ldb))
     straight = (m > 7 ? m : (2 * m + 8) / 3) * vectors * 17 / 16;  // few rows take less than shuffles
-  const Index turned = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTurn;
-  return turned < straight;
+  const Index transposed = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTurn;
+  return transposed < straight;
 }
 
-/// Terms that are turned at a time.
+/// Terms that are transposed at a time.
 template <class T>
-inline constexpr int kTurned = 16 / static_cast<int>(sizeof(T));
+inline constexpr int kTransposed = 16 / static_cast<int>(sizeof(T));
 
 /// 16 bytes, or those of the first `terms` elements, at four places, as one vector.
 template <class T, bool Whole>
@@ -81,7 +81,7 @@ TIDU_GEMM_INLINE Vector<T> four_places(const T* b, const Index* at, Index terms)
 #else
   Vector<T> rows{};
   for (int i = 0; i < 4; ++i) {
-    for (Index p = 0; p < (Whole ? kTurned<T> : terms); ++p) rows[i * kTurned<T> + p] = b[at[i] + p];
+    for (Index p = 0; p < (Whole ? kTransposed<T> : terms); ++p) rows[i * kTransposed<T> + p] = b[at[i] + p];
   }
   return rows;
 #endif
@@ -97,8 +97,8 @@ TIDU_GEMM_INLINE Vector<T> unpack(Vector<T> x, Vector<T> y, std::integer_sequenc
                                   I % kPart / (2 * Piece) * Piece + I % Piece + (I / Piece % 2) * kAll)...);
 }
 
-/// column[i][j] = b[at[order of j] + i] for i < kTurned. The places are in the order in which a vector takes
-/// them: of 4-byte elements rows 0, 4, 8, 12, 1, 5, ..., of 8-byte elements 0, 2, 4, 6, 1, 3, 5, 7.
+/// column[i][j] = b[at[order of j] + i] for i < kTransposed. The places are in the order in which a vector
+/// takes them: of 4-byte elements rows 0, 4, 8, 12, 1, 5, ..., of 8-byte elements 0, 2, 4, 6, 1, 3, 5, 7.
 template <class T, bool Whole>
 TIDU_GEMM_INLINE void turn(const T* b, const Index* at, Index terms, Vector<T>* column) {
   constexpr std::make_integer_sequence<int, kLanes<T>> lanes;
@@ -120,9 +120,9 @@ TIDU_GEMM_INLINE void turn(const T* b, const Index* at, Index terms, Vector<T>* 
 
 /// Where the rows of B are that are a tile's columns, in the order in which a vector takes them: see turn().
 template <class T>
-struct TurnedRows {
+struct TransposedRows {
   /// Of whose lanes the first `columns` are of C.
-  TurnedRows(int columns_of, Index ldb) : columns(columns_of) {
+  TransposedRows(int columns_of, Index ldb) : columns(columns_of) {
     constexpr int kLong = kLanes<T> / 4;
     for (int i = 0; i < kLanes<T>; ++i) at[i % kLong * 4 + i / kLong] = (i < columns ? i : columns - 1) * ldb;
   }
@@ -132,16 +132,16 @@ struct TurnedRows {
 
 template <class T>
 using TurningFunction = void (*)(Index count, const TileSteps& steps, Index blocks, Index k, const T* a,
-                                 Index a_stride, const T* b, const TurnedRows<T>& rows, T* panel, T* c,
+                                 Index a_stride, const T* b, const TransposedRows<T>& rows, T* panel, T* c,
                                  Index ldc, Adding adding);
 
 /// `count` times `blocks` tiles below one another, of R rows by one vector. `b` is where the rows of B begin
-/// that are the first tile's columns. Turned rows are put to `panel`, if any, rows of kTileVectors vectors,
-/// of tiles after one another side by side.
+/// that are the first tile's columns. Transposed rows are put to `panel`, if any, rows of kTileVectors
+/// vectors, of tiles after one another side by side.
 template <class T, AOrder Order, int R>
 void turning_tiles(Index count, const TileSteps& steps, Index blocks, Index k, const T* a, Index a_stride,
-                   const T* b, const TurnedRows<T>& rows, T* panel, T* c, Index ldc, Adding adding) {
-  constexpr int kGroup = 3, kTerms = kTurned<T>;
+                   const T* b, const TransposedRows<T>& rows, T* panel, T* c, Index ldc, Adding adding) {
+  constexpr int kGroup = 3, kTerms = kTransposed<T>;
   constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
   const TileSteps step = steps;
   Index at[kLanes<T>];  // here, where no register need point to it

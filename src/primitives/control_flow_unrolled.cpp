@@ -1,4 +1,4 @@
-// control_flow_written_out.cpp - scans, and loops with a bound, as the operations of all their steps, conds
+// control_flow_unrolled.cpp - scans, and loops with a bound, as the operations of all their steps, conds
 // as those of all their branches.
 #include <unordered_map>
 
@@ -61,7 +61,7 @@ class Writer {
  private:
   [[noreturn]] void refuse(const Graph& graph) const {
     throw Error(ErrorKind::invalid_argument,
-                detail::str("with_control_flow_written_out: expected at most ", max_operations_,
+                detail::str("with_control_flow_unrolled: expected at most ", max_operations_,
                             " operations once steps and branches are written out, got more in ",
                             detail::in_quotes(graph.name())));
   }
@@ -144,8 +144,8 @@ class Writer {
 
 }  // namespace
 
-Graph with_control_flow_written_out(const Graph& graph, std::size_t max_operations,
-                                    const std::function<bool(const Operation&)>& stays) {
+Graph with_control_flow_unrolled(const Graph& graph, std::size_t max_operations,
+                                 const std::function<bool(const Operation&)>& stays) {
   Finder finder(stays);
   if (!graph.externals().empty() || !finder.holds_control_flow(graph)) return graph;
   GraphBuilder builder(graph.name(), graph.primitives());

@@ -1,23 +1,23 @@
-# unread.py - faults of what is left out of operations that hold graphs, and of which are one, for
+# dead_code.py - faults of what is left out of operations that hold graphs, and of which are one, for
 # scripts/mutations.py.
 
-UNREAD = "src/graph/unread.cpp"
+UNREAD = "src/graph/dead_code.cpp"
 
 
 def fault(*what):
-    mutation("unread", *what, programs=("test_optimizer",))
+    mutation("dead code", *what, programs=("test_optimizer",))
 
 
 fault("a carry that is only read inside is left out", UNREAD,
-      "      need(*inside.holder, inside.strand_of[id]);\n", "")
+      "      need(*inside.holder, inside.binding_of[id]);\n", "")
 fault("what is needed of an op is not read by its later places", UNREAD,
-      "if (below.needed[s]) read_operands(below.strands[s], below.places.back());", "(void)s;")
+      "if (below.needed[s]) read_operands(below.region_bindings[s], below.places.back());", "(void)s;")
 fault("what is needed later is not read by earlier places", UNREAD,
-      "    for (const Holder::Place& place : holder.places) read_operands(needed, place);\n", "")
-fault("what ends a loop is not needed", UNREAD, "      if (holder.strands[s].always) need(holder, s);\n",
+      "    for (const Holder::HeldAt& place : holder.places) read_operands(needed, place);\n", "")
+fault("what ends a loop is not needed", UNREAD, "      if (holder.region_bindings[s].always) need(holder, s);\n",
       "      (void)s;\n")
-fault("what has effects is cut", UNREAD, "op.primitive->strands != nullptr && !op.impure",
-      "op.primitive->strands != nullptr")
+fault("what has effects is cut", UNREAD, "op.primitive->region_bindings != nullptr && !op.impure",
+      "op.primitive->region_bindings != nullptr")
 fault("operations of one op are cut alike, whatever is read of them", UNREAD,
       "results.push_back(read[record.first_output + slot]);",
       "results.push_back(slot == 0 || read[record.first_output + slot]);")
@@ -26,7 +26,7 @@ fault("operands that nobody reads any more are computed", UNREAD,
 fault("roles are those of all operands", "src/graph/copying.cpp", "operands == nullptr || (*operands)[k]",
       "true")
 fault("a cond's operand is not that of the other branches", "src/primitives/cond.cpp",
-      "    strand.inputs = in_branches(i);\n", "    strand.inputs = in_branches(branches[0].inputs().size() - 1 - i);\n")
+      "    binding.inputs = in_branches(i);\n", "    binding.inputs = in_branches(branches[0].inputs().size() - 1 - i);\n")
 
 MERGE = "src/optimizer/merge_loops.cpp"
 fault("loops that carry other things are one", MERGE, " || !is_equal(j, j))", ")")

@@ -1,5 +1,5 @@
-// made_again.cpp - which values kernels compute again.
-#include "cuda/kernels/made_again.hpp"
+// rematerialized.cpp - which values kernels compute again.
+#include "cuda/kernels/rematerialized.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -7,10 +7,10 @@
 namespace tidu::cuda_detail {
 namespace {
 
-constexpr std::size_t most_sources = 4;
+constexpr std::size_t max_sources = 4;
 // Instructions for an element: an H100 has time for some 80 of f32 while 8 bytes are written and read.
-constexpr std::size_t most_cost = 4, most_cost_of_large = 24;
-constexpr std::size_t least_large_bytes = std::size_t{1} << 20;
+constexpr std::size_t max_cost = 4, max_cost_of_large = 24;
+constexpr std::size_t min_large_bytes = std::size_t{1} << 20;
 
 // How many instructions an element takes, about, where that is few; else 0.
 std::size_t cost_of(const Operation& operation, DType dtype) {
@@ -47,7 +47,7 @@ struct Recipe {
 
 }  // namespace
 
-std::vector<bool> values_made_again(const Graph& graph, const KnownValues& known) {
+std::vector<bool> rematerialized_values(const Graph& graph, const KnownValues& known) {
   std::vector<bool> again(graph.num_values(), false);
   std::vector<Recipe> recipes(graph.num_values());
   const std::vector<bool> spread = spread_out(graph, known);
@@ -58,8 +58,8 @@ std::vector<bool> values_made_again(const Graph& graph, const KnownValues& known
     const std::size_t own = graph.type(id).bytes();
     Recipe recipe{cost_of(operation, graph.type(id).dtype()), {}};
     if (known.asked_for[id] || known.given[id] || recipe.cost == 0) continue;
-    const bool large_once = own >= least_large_bytes && !spread[id];
-    const std::size_t most = large_once ? most_cost_of_large : most_cost;
+    const bool large_once = own >= min_large_bytes && !spread[id];
+    const std::size_t most = large_once ? max_cost_of_large : max_cost;
     bool fits = true;
     for (const ValueId in : operation.inputs()) {
       for (const ValueId source : known.sources(in)) {
@@ -72,9 +72,9 @@ std::vector<bool> values_made_again(const Graph& graph, const KnownValues& known
             recipe.sources.push_back(from);
         }
       }
-      if (!fits || recipe.sources.size() > most_sources) break;
+      if (!fits || recipe.sources.size() > max_sources) break;
     }
-    if (!fits || recipe.sources.size() > most_sources || recipe.cost > most) continue;
+    if (!fits || recipe.sources.size() > max_sources || recipe.cost > most) continue;
     std::size_t large = 0, small = 0;
     for (const ValueId source : recipe.sources) {
       const std::size_t bytes = graph.type(source).bytes();
