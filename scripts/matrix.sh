@@ -57,11 +57,11 @@ has_cuda_toolkit() {
   command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]
 }
 
-# Builds everything and runs the programs of the tests.
+# Builds libraries, command and tests, and runs the programs of the tests; no option changes examples or bench/.
 run_native() {
   local folder=$1 preset=$2
   shift 2
-  scripts/build.sh "$preset" -B "$folder" "$@" && ctest --test-dir "$folder" -R '^test_' --output-on-failure --no-tests=error -j "$(nproc)"
+  scripts/build.sh "$preset" -B "$folder" -DTIDU_BUILD_BENCH=OFF -DTIDU_BUILD_EXAMPLES=OFF "$@" && ctest --test-dir "$folder" -R '^test_' --output-on-failure --no-tests=error -j "$(nproc)"
 }
 
 # The modules whose code differs with the processor, and what they stand on; headers of the dependencies come from a folder of
