@@ -7,9 +7,9 @@
 
 #include "cpu/foreign.hpp"
 #include "cpu/groups/runs.hpp"
-#include "cpu/groups/vector_special.hpp"
 #include "cpu/groups/vector_complex.hpp"
 #include "cpu/groups/vector_ir.hpp"
+#include "cpu/groups/vector_special.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "tidu/graph/literal.hpp"
 

@@ -363,8 +363,8 @@ class LazyTrace {
   bool came_by_calls(const Backward& known, const eager::Key& root);
   void find_calls(Backward& known, std::uint64_t source);
   bool note_edge(Pattern& pattern, std::uint32_t id, eager::detail::Node* target);
-  Body* result_of_call(Context& c, const RecordedCall& place, std::span<const Input> operands, const Where& where,
-                       const Tensor& result);
+  Body* result_of_call(Context& c, const RecordedCall& place, std::span<const Input> operands,
+                       const Where& where, const Tensor& result);
   bool same_saved(const Backward& known);
   void take_up(const Backward& known);
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);

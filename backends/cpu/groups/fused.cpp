@@ -191,8 +191,8 @@ class GroupPlanner {
     for (const LinesOperand& operand : lines_) {
       if (operand.lines.is_one_line()) {
         const std::size_t offset = static_cast<std::size_t>(operand.lines.offset) * operand.lines.size;
-        direct_[operand.value] = {ElementSource::Kind::operand, operand_at_.at(operand.from), step_of(operand.value),
-                                  offset};
+        direct_[operand.value] = {ElementSource::Kind::operand, operand_at_.at(operand.from),
+                                  step_of(operand.value), offset};
       } else {
         keep(operand.value);
       }
@@ -234,8 +234,8 @@ class GroupPlanner {
       const auto kept = kept_.find(operand.value);
       if (kept == kept_.end()) continue;
       if (state_.line > 0)
-        lined_[operand.value] = {ElementSource::Kind::lines, static_cast<std::uint32_t>(state_.linings.size()),
-                                 step_of(operand.value)};
+        lined_[operand.value] = {ElementSource::Kind::lines,
+                                 static_cast<std::uint32_t>(state_.linings.size()), step_of(operand.value)};
       state_.linings.push_back({operand.from == no_index ? no_index : operand_at_.at(operand.from),
                                 kept->second, operand.lines, operand.lines.are_equal(),
                                 operand.lines.has_padded_lines()});
@@ -468,8 +468,8 @@ class GroupPlanner {
   std::vector<Draft> drafts_;
   std::unordered_map<ValueId, std::size_t> segment_of_;
   std::unordered_map<ValueId, std::uint32_t> kept_;      // by value: bytes into a thread's memory
-  std::unordered_map<ValueId, ElementSource> direct_;            // slices that are read where they come from
-  std::unordered_map<ValueId, ElementSource> lined_;             // what is read line by line
+  std::unordered_map<ValueId, ElementSource> direct_;    // slices that are read where they come from
+  std::unordered_map<ValueId, ElementSource> lined_;     // what is read line by line
   std::unordered_map<ValueId, std::uint32_t> gathered_;  // columns
   std::vector<ValueId> aside_;
   std::size_t kernel_scratch_ = 0;

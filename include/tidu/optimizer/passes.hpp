@@ -20,8 +20,7 @@ Graph inline_graphs(const Graph& graph, std::size_t max_operations,
 
 /// The name that it had.
 [[deprecated("use inline_graphs")]] inline Graph write_out_graphs(
-    const Graph& graph, std::size_t max_operations,
-    const std::function<bool(const Operation&)>& stays = {}) {
+    const Graph& graph, std::size_t max_operations, const std::function<bool(const Operation&)>& stays = {}) {
   return inline_graphs(graph, max_operations, stays);
 }
 

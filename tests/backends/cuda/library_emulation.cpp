@@ -219,8 +219,8 @@ Matrix<W> solve_triangle(const SolverStep& s, const Matrix<W>& a, const Matrix<W
 }
 
 // A batched step that takes addresses has those of its matrices.
-void check_pointers(const SolverStep& s, const BufferRef& pointers, const BufferRef& first, std::int64_t elements,
-                    const Emulator::Locate& locate) {
+void check_pointers(const SolverStep& s, const BufferRef& pointers, const BufferRef& first,
+                    std::int64_t elements, const Emulator::Locate& locate) {
   if (!s.batched || s.routine == SolverStep::Routine::syevd) return;
   const auto size = static_cast<std::int64_t>(size_of(s.dtype));
   for (std::int64_t b = 0; b < s.batch; ++b) {
