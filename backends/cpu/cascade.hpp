@@ -1,6 +1,7 @@
-// cascade.hpp - the order in which parts of a long sum are added up: sixteen by sixteen, so that rounding
-// grows with the logarithm of their number, and of up to sixteen parts one after another. It depends on their
-// number alone.
+// cascade.hpp - cascade summation: the order in which partial results of a long reduction are combined.
+// Sixteen parts form one part of the next level, and up to sixteen are added one after another, so the
+// rounding error grows with the logarithm of the number of parts. The order depends on that number alone (not
+// on threads).
 #pragma once
 
 #include <algorithm>
@@ -8,16 +9,16 @@
 
 namespace tidu::cpu_detail {
 
-/// How many of `count` parts that are combined in a cascade make one of at most 16 parts of the next level.
+/// Number of `count` parts that form one of the at most 16 parts of the next level.
 constexpr std::int64_t cascade_step(std::int64_t count) {
   constexpr std::int64_t together = 16;
   std::int64_t step = 1;
   while (step * together < count) step *= together;
   return step;
 }
-/// Combines parts [0, count), numbered from `first` on, into the place `to`: make(first, to) computes a part
-/// there, room(level, first) is a place for one, add(to, from) combines two. Up to 16 parts, or combinations
-/// of 16, of 256, ..., are combined one after another. Requires count > 0.
+/// Combines the parts [0, count), numbered from `first`, into `to`. make(first, to) computes a part in `to`,
+/// room(level, first) returns space for a part, and add(to, from) combines two parts. Each level combines up
+/// to 16 parts, or combinations of 16, 256, ... of them, in order. Requires count > 0.
 template <class Target, class Make, class Room, class AddTo>
 void in_cascade(std::int64_t first, std::int64_t count, Target to, const Make& make, const Room& room,
                 const AddTo& add, std::int64_t level = 0) {
@@ -30,8 +31,7 @@ void in_cascade(std::int64_t first, std::int64_t count, Target to, const Make& m
     add(to, part);
   }
 }
-/// Levels at most, where a level has so many parts as a 64-bit count of chunks of 256 or more can be cut
-/// into.
+/// The most levels: enough for any 64-bit element count in chunks of 256 or more.
 inline constexpr std::int64_t cascade_levels = 15;
 
 }  // namespace tidu::cpu_detail

@@ -1,14 +1,15 @@
-// cond.hpp - cond as one step: the programs of its branches, of which the one at the index runs.
+// cond.hpp - the plan of a cond operation: each branch is compiled to an inner program, and the step runs the
+// branch that the index selects.
 #pragma once
 
 #include "cpu/inner_program.hpp"
 
 namespace tidu::cpu_detail {
 
-/// Is it an operation that plan_cond plans?
+/// Does plan_cond apply to the operation?
 bool is_cond(const Operation& operation);
 
-/// The plan of a cond with an index of that type. Throws Error (execution, out_of_memory).
+/// Plans a cond whose index has type `index`. Throws Error (execution, out_of_memory).
 Plan plan_cond(const Operation& operation, Type index, const InnerContext& context);
 
 }  // namespace tidu::cpu_detail

@@ -1,4 +1,5 @@
-// demanded_elements.hpp - which elements of values nobody reads, so that products need not make them.
+// demanded_elements.hpp - demanded elements of values (as LLVM's SimplifyDemandedVectorElts): matmuls leave
+// out the tiles that no operation reads. One sweep from the outputs to the inputs computes them.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +12,20 @@
 
 namespace tidu::cpu_detail {
 
-/// Of a value, element e is read by something if read[e % read.size()]; null: all of them are.
+/// Demanded elements of a value: element e is read if read[e % read.size()]. Null: all elements are read.
 using ReadElements = std::shared_ptr<const std::vector<bool>>;
 
-/// By value: the elements that something reads, or nothing at all where none are left out anywhere. What
-/// narrows them is a slice of one axis, a take whose indices are constants, and a scatter_add whose indices
-/// are, too, and lead to where nothing is read, or nowhere; element-wise operations and views hand on what is
-/// read of their results. `constant_at` has by value the bytes of constants, or null; `outputs` what is read
-/// of each output, empty: all. Linear in the size of the graph; a million elements of values are looked at in
-/// all, the rest counts as read.
+/// The demanded elements of each value, indexed by value; empty if all elements of all values are read.
+/// Slices of one axis, takes with constant indices, and scatter_adds with constant indices into unread or
+/// missing elements narrow the set. Element-wise operations and views pass the set of their results on to
+/// their operands. `constant_at` has the bytes of each constant, indexed by value, or null. `outputs` has the
+/// demanded elements of each output; empty: all. Linear in the size of the graph. The sweep looks at a
+/// million elements in all and treats the rest as read.
 std::vector<ReadElements> find_reads(const Graph& graph, std::span<const std::byte* const> constant_at,
                                      std::span<const ReadElements> outputs);
 
-/// Of rows of n elements, row i being that of the pattern with i % size: behind which of its elements nothing
-/// is read. Empty where rows and pattern do not fit.
+/// The end of the demanded elements of each row, for rows of n elements; row i of the matrix is row i % size
+/// of the pattern. Empty if the pattern does not consist of whole rows.
 std::vector<std::int32_t> row_ends(const std::vector<bool>& read, std::int64_t n);
 
 }  // namespace tidu::cpu_detail

@@ -1,10 +1,10 @@
-// donation.hpp - outputs that may lie where an input does: nothing reads it any more when they are written.
+// donation.hpp - buffer donation: finds the outputs that may take the memory of an input.
 //
-// Note [Reused inputs]: parameters that a step replaces by others are what most of a training step's memory
-// is. Where the caller gives up an input (see Executable::run_into), an output of its type takes its memory:
-// what a step writes is then in the caches already, and no other memory is touched. An output may do so where
-// the first step that writes to it is the last that reads the input, and reads each element before it writes
-// it.
+// Note [Reused inputs]: parameters that a training step replaces make up most of its memory. The caller may
+// donate an input (see Executable::run_into); an output of the same type then takes its memory. The written
+// lines are already in the caches, and the step touches no further memory. The condition: the first step that
+// writes the output is the last step that reads the input, and it reads each element before it writes that
+// element.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,13 @@
 
 namespace tidu::cpu_detail {
 
-/// What plans of nodes say of themselves (see Plan).
+/// Traits of the plans of nodes (see Plan), as sets of nodes.
 struct ToldByPlans {
   std::unordered_set<std::size_t> in_one_pass, cannot_fail;
 };
 
-/// Of the program as it runs, who does what in it, and how. Linear.
+/// The donations that the program allows, for the given step fusions and plan traits. Linear in the size of
+/// the program.
 DonatedInputs find_donated_inputs(const Program& program, const StepFusions& step_fusions,
                                   const ToldByPlans& told, const KernelTable& kernels);
 

@@ -1,4 +1,4 @@
-// foreign.hpp - kernels of other projects, which take tensors, as plans over pointers.
+// foreign.hpp - custom kernels, which take tensors (see Kernel), as plans over pointers.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace tidu::cpu_detail {
 
-/// Graphs that the operation holds run with the kernels of `table`.
+/// Plans an operation with a custom kernel. Graphs inside the operation run with the kernels of `table`.
 Plan plan_foreign(const PlanRequest& request, const Kernel& kernel, std::shared_ptr<const KernelTable> table);
 
 }  // namespace tidu::cpu_detail

@@ -1,4 +1,5 @@
-// inner_program.hpp - the program of a graph that an operation runs: a step of a loop, a branch.
+// inner_program.hpp - inner programs: compiled graphs that an operation runs, such as a loop body or a
+// branch. They share the options, kernels and arena of the outermost program.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace tidu::cpu_detail {
 
-/// What an operation inside a program is compiled with, as that program is.
+/// Context in which the graphs inside an operation are compiled.
 struct InnerContext {
   const ProgramOptions& program;
   const CompileOptions& options;
@@ -19,11 +20,11 @@ struct InnerContext {
   const std::shared_ptr<Arena>& arena;
 };
 
-/// Programs of graphs that stand in several places, as branches do whose graphs call one another: each is
-/// compiled once, however many places there are.
+/// Inner programs by graph. A graph that occurs several times, as in branches that call one another, is
+/// compiled once.
 class InnerPrograms {
  public:
-  /// The place of the program of that graph by these options; null until it is compiled.
+  /// The entry for that graph and these options; null until the graph is compiled.
   std::shared_ptr<const Compiled>& at(const Graph& graph, const CompileOptions& options);
 
  private:
@@ -31,10 +32,10 @@ class InnerPrograms {
   std::map<Key, std::shared_ptr<const Compiled>> programs_;
 };
 
-/// The graph as a program by these options, its constants folded; of several calls for one graph the same.
-/// Throws Error (execution, out_of_memory).
+/// Compiles the graph, with constants folded, or returns the inner program of an earlier call. Throws Error
+/// (execution, out_of_memory).
 std::shared_ptr<const Compiled> compile_inner(const Graph& graph, const InnerContext& context);
-/// The same of a graph in a place of its own.
+/// Compiles the graph for one call site; the result is not shared.
 std::shared_ptr<const Compiled> compile_inner(const Graph& graph, const InnerContext& context,
                                               const Surroundings& around);
 

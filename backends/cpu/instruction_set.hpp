@@ -1,17 +1,18 @@
-// instruction_set.hpp - sets of instructions for which code of the library is compiled.
+// instruction_set.hpp - instruction sets for which the library compiles variants of its kernels.
 #pragma once
 
 #include <cstdint>
 
 namespace tidu::cpu_detail {
 
-/// What the whole library is built for; AVX2 with FMA; AVX-512 (F, DQ, BW, VL) with those.
+/// `baseline`: the target of the whole library. `avx2`: AVX2 with FMA. `avx512`: AVX-512 F, DQ, BW and VL,
+/// with AVX2 and FMA.
 enum class InstructionSet : std::uint8_t { baseline, avx2, avx512 };
 
-/// Does the CPU have it?
+/// Does this CPU have the instruction set?
 bool cpu_has(InstructionSet set);
 
-/// Does the CPU compute with vectors of 64 bytes in two halves, as AMD's Zen 4 does?
+/// Does this CPU execute 64-byte vectors in two halves, as AMD's Zen 4 does?
 bool computes_in_halves();
 
 }  // namespace tidu::cpu_detail

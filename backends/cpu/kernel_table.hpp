@@ -1,4 +1,4 @@
-// kernel_table.hpp - which rule plans the operations of which primitive.
+// kernel_table.hpp - KernelTable: the planning rule of each primitive, and custom kernels by name.
 #pragma once
 
 #include <memory>
@@ -11,21 +11,20 @@
 
 namespace tidu::cpu_detail {
 
-/// Immutable once an executor has it.
+/// An executor's table is immutable.
 class KernelTable : public std::enable_shared_from_this<KernelTable> {
  public:
   /// The standard kernels.
   KernelTable();
-  /// The plan of an operation; without a function where there is no kernel for these types. Operands and
-  /// results of 16-bit types are widened around kernels that do not know them.
+  /// The plan of an operation; its `run` is null if there is no kernel for these types. If a kernel does not
+  /// support 16-bit types, the plan widens operands to f32 and rounds results.
   Plan plan(const PlanRequest& request) const;
-  /// Likewise of an operation whose result is added to what is there; without a function where no kernel does
-  /// that.
+  /// A plan that adds to the present contents of the result; its `run` is null if no kernel supports that.
   Plan plan_adding(PlanRequest request) const;
-  /// This table and a kernel for the primitive of that name, in the place of one that was there.
+  /// A copy of this table with a kernel for the named primitive; it replaces any earlier one.
   std::shared_ptr<const KernelTable> with(std::string_view primitive, Kernel kernel,
                                           tidu::DTypes supported) const;
-  /// Are there kernels of other projects? They know whole operations alone.
+  /// Does the table have custom kernels? They implement whole operations only.
   bool has_foreign() const { return !foreign_.empty(); }
   bool supports(std::string_view name, DType dtype) const;
 
@@ -35,7 +34,7 @@ class KernelTable : public std::enable_shared_from_this<KernelTable> {
     tidu::DTypes supported;
   };
   std::unordered_map<std::string_view, KernelEntry> entries_;
-  std::unordered_map<std::string, Foreign> foreign_;  // kernels of other projects; they come first
+  std::unordered_map<std::string, Foreign> foreign_;  // custom kernels; they precede `entries_`
 };
 
 }  // namespace tidu::cpu_detail

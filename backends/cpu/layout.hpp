@@ -1,4 +1,5 @@
-// layout.hpp - how dense row-major operands lie in memory, and which matrix product takes their dtype.
+// layout.hpp - helpers for dense row-major arrays: strides, the shape around one axis, and the GEMM type of a
+// dtype.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace tidu::cpu_detail {
 
-/// Of each axis, in elements.
+/// Row-major strides of each axis, in elements.
 inline std::vector<std::int64_t> strides_of(Type type) {
   std::vector<std::int64_t> strides(type.rank());
   std::int64_t stride = 1;
@@ -19,7 +20,7 @@ inline std::vector<std::int64_t> strides_of(Type type) {
   return strides;
 }
 
-/// An array as [outer, extent, inner], the one in the middle being one of its axes.
+/// An array viewed as [outer, extent, inner], where `extent` belongs to one axis.
 struct AxisShape {
   std::int64_t outer = 1, extent = 1, inner = 1;
   static AxisShape of(Type type, std::size_t axis) {
@@ -28,13 +29,13 @@ struct AxisShape {
     for (std::size_t k = axis + 1; k < type.rank(); ++k) shape.inner *= type.dim(k);
     return shape;
   }
-  /// Of the lines along the axis: none where there are no elements, whatever the other extents are.
+  /// As of(), but all zeros if the array has no elements, so that there are no lines along the axis.
   static AxisShape of_lines(Type type, std::size_t axis) {
     return type.size() == 0 ? AxisShape{0, 0, 0} : of(type, axis);
   }
 };
 
-/// None for bool and the 16-bit types.
+/// The GEMM type; none for bool and the 16-bit types.
 inline std::optional<GemmType> gemm_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return GemmType::f32;

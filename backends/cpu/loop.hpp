@@ -1,4 +1,5 @@
-// loop.hpp - a blocked loop as one step: the program of a block, run on one block of an axis after another.
+// loop.hpp - the plan of a tiled loop (BlockedLoop): the program of a tile runs on one block of an axis after
+// another, and blocks are shared among threads.
 #pragma once
 
 #include <memory>
@@ -10,9 +11,8 @@
 
 namespace tidu::cpu_detail {
 
-/// The plan of a loop of `program`, which reads values.operands and makes values.results, in this order;
-/// `reads` says by value which elements something reads, if it is not empty. Throws Error (execution,
-/// out_of_memory).
+/// Plans a loop of `program` that reads values.operands and writes values.results, in this order. `reads` has
+/// the demanded elements of each value; empty: all. Throws Error (execution, out_of_memory).
 Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::NodeValues& values,
                std::span<const ReadElements> reads, const CompileOptions& options, const KernelTable& kernels,
                const std::shared_ptr<Arena>& arena);

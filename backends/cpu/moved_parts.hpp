@@ -1,5 +1,5 @@
-// moved_parts.hpp - where the elements of what transposes, slices and concatenates make were before: boxes of
-// it, each of them a piece of another value.
+// moved_parts.hpp - access maps for copy elision. The result of transposes, slices and concatenations is
+// described as a list of boxes; each box is a strided view of another value (its root).
 #pragma once
 
 #include <cstddef>
@@ -15,36 +15,36 @@
 
 namespace tidu::cpu_detail {
 
-/// An axis of a box of a value, and of the elements of a root that are there.
+/// One axis of a box, and its stride in the root.
 struct MovedAxis {
-  std::int64_t begin = 0, extent = 0;  ///< of the box
-  std::int64_t stride = 0;             ///< of the root, in elements
+  std::int64_t begin = 0, extent = 0;  ///< range in the result
+  std::int64_t stride = 0;             ///< in the root, in elements
 };
 struct MovedPart {
   ValueId from = 0;         ///< the root
-  std::int64_t offset = 0;  ///< of the box's first element there
+  std::int64_t offset = 0;  ///< of the box's first element in the root
   std::vector<MovedAxis> axes;
 };
 using MovedParts = std::vector<MovedPart>;
 
-/// Most parts that one operation copies.
+/// Maximum number of parts in one copy.
 inline constexpr std::size_t max_parts = 16;
 
-/// Is it a transpose, a slice or a concatenate of more than one element, and of axes not too many?
+/// Is the operation a transpose, slice or concatenation with more than one element and a supported rank?
 bool makes_parts(const Graph& graph, std::uint32_t operation);
 
-/// Bytes that lie side by side where parts are copied from, and to; beyond some they are not counted.
+/// Lengths of contiguous runs in source and destination, in bytes. Lengths beyond a limit are not told apart.
 struct MovedLines {
-  /// Of the parts that make a value of that type.
+  /// The runs of the parts that form a value of `type`.
   static MovedLines of(const MovedParts& parts, Type type);
-  /// Of some length, and as long as the others along the last axis, or merged?
+  /// Are the runs at least as long as those of `others`, or beyond the limit, along the last axis or merged?
   bool are_as_long_as(const MovedLines& others) const;
 
   std::size_t of_last = 0;  ///< along the last axis
-  std::size_t merged = 0;   ///< and along those before it that go on where it ends
+  std::size_t merged = 0;   ///< along the last axis and those before it that continue it
 };
 
-/// Values that are in no memory, and what they are made of. Refers to the program.
+/// Values that are not materialized, with their access maps. Refers to the program.
 class MovedValues {
  public:
   explicit MovedValues(const Program& program) : program_(program), graph_(program.graph()) {}
@@ -55,10 +55,11 @@ class MovedValues {
   bool contains(ValueId id) const { return made_of_.count(id) != 0; }
   const MovedParts& at(ValueId id) const { return made_of_.at(id); }
 
-  /// What an operation that makes parts makes its result of, all in memory; none where it is too much.
+  /// The access map of the result of such an operation, over materialized roots; none if it has too many
+  /// parts.
   std::optional<MovedParts> result_of(std::uint32_t operation) const;
-  /// The root in which the elements of a value are, and their places there; none where they are not one part,
-  /// whose axes are the same.
+  /// The root and the strided view that hold the elements of a value; none unless the value is one part with
+  /// the same axes.
   std::optional<std::pair<ValueId, StridedElements>> places_of(ValueId id) const;
 
  private:
@@ -69,7 +70,7 @@ class MovedValues {
   std::unordered_map<ValueId, MovedParts> made_of_;
 };
 
-/// The step that copies the parts of a value of that type; `operands` become the roots that it reads.
+/// Plans the copy of the parts to a value of `type`. Sets `operands` to the roots that the copy reads.
 Plan plan_parts(const MovedParts& parts, Type type, int threads, std::vector<ValueId>& operands);
 
 }  // namespace tidu::cpu_detail

@@ -1,17 +1,17 @@
-// moves.hpp - operations that move elements and read what others like them made: each copies from where the
-// elements came from. And products that read what they made, or make what they move.
+// moves.hpp - copy elision: transposes, slices and concatenations are not materialized if their readers can
+// access the original elements. Readers are other layout operations and matmuls; a matmul may also write its
+// result in the layout of a later layout operation.
 //
-// Note [Moves]: what transposes, slices and concatenates make is in no memory where such operations alone
-// read it, each element of it once at most, and where all of these copy lines as long as it would, or of some
-// length, from where it would have been copied from; unless much more memory would have to live on for that,
-// which it is a small part of. Lines are of the last axis, or of all axes that go on where it ends: what is
-// as long in either way will do. Attention's heads, for one, are slices of a transpose, and their gradients a
-// transpose of a concatenate.
+// Note [Moves]: the result of a layout operation is elided if all its readers are layout operations or
+// matmuls, and the layout operations copy each element at most once. Their runs must be as long as those of
+// the elided copy, or beyond a limit. Runs are along the last axis, or along all axes that continue it;
+// either measure suffices. Elision is refused if it keeps alive much more memory than it saves. Example: the
+// heads of attention are slices of a transpose, and their gradients are a transpose of a concatenation.
 //
-// Note [Results in place]: products read such a value where it came from too, and what a move makes of
-// products alone they write to its place themselves: the first of them makes the move's result, which the
-// others have as an operand. A group between that adds 0.0 to each is left out: they add it themselves, which
-// tells for a -0.0.
+// Note [Results in place]: a matmul reads elided operands through strided views. If matmuls alone produce the
+// operands of a layout operation, they write into its result themselves: the first of them creates the
+// result, and the others take it as an operand. A fusion between them that only adds 0.0 is elided too; the
+// matmuls add 0.0 themselves, which changes -0.0 to 0.0.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,11 @@
 
 namespace tidu::cpu_detail {
 
-/// The plans of those that copy from elsewhere than from their operands, or multiply what is elsewhere, by
-/// position in the schedule: `values` says there from where; no plan is of a group that does nothing. Whose
-/// results are in no memory, or made by others, is set in `done`, by operation or empty. `alone` says by
-/// operation whether it is a step of its own and no more than that; `products`: may products take part?
-/// `max_kept`: bytes of what may live on since others move the rest of it, or be there before all of it is
-/// made.
+/// Plans the copies and matmuls with elided operands or results, by position in the schedule. Updates
+/// `values` with the operands and results of these nodes; a fusion that becomes empty has no plan. Sets
+/// `done` (by operation, or empty) for elided operations. `alone`: is the operation a standalone step? (by
+/// operation). `products`: may matmuls take part? `max_kept`: maximum bytes of a root that stays alive for
+/// several elided copies, or of a result that is created before all its parts are computed.
 std::unordered_map<std::size_t, Plan> make_moves(const Program& program,
                                                  std::vector<passes::NodeValues>& values,
                                                  const std::vector<bool>& alone, bool products,

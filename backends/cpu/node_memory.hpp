@@ -1,4 +1,4 @@
-// node_memory.hpp - who reads the values of a schedule, and where they lie when nodes do what others did.
+// node_memory.hpp - readers of the values of a schedule, and buffer assignment after step fusion.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tidu::cpu_detail {
 
-/// By root, the nodes that read it; two more for an output.
+/// The number of nodes that read each root; outputs count two more.
 inline std::vector<std::uint32_t> count_readers(const Program& program,
                                                 const std::vector<passes::NodeValues>& values) {
   std::vector<std::uint32_t> readers(program.graph().num_values(), 0);
@@ -22,7 +22,7 @@ inline std::vector<std::uint32_t> count_readers(const Program& program,
   return readers;
 }
 
-/// The program with places for what its nodes read and leave by `values`, where some do what others did.
+/// The program with buffers assigned again, for nodes that read and write `values` after step fusion.
 inline Program place_again(const Program& program, const std::vector<passes::NodeValues>& values,
                            std::span<const passes::PlacedPart> parts) {
   std::vector<bool> is_constant(program.graph().num_values());

@@ -1,4 +1,5 @@
-// operation_plans.hpp - plans of a program's single operations, by the kernels that there are.
+// operation_plans.hpp - OperationPlans: plans of single operations of a program, from the kernel table. It
+// knows the demanded elements and the fixed inputs of the call site.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +16,24 @@
 
 namespace tidu::cpu_detail {
 
-/// Refers to all that it is made of.
+/// Holds references to all constructor arguments.
 class OperationPlans {
  public:
   OperationPlans(const Program& program, const CompileOptions& options, const KernelTable& kernels,
                  std::shared_ptr<Arena> arena, const Surroundings& around);
 
-  /// From now on plans are for what is read of results: see find_reads.
+  /// Computes demanded elements (see find_reads); later plans use them.
   void find_reads(std::span<const std::byte* const> constant_at);
-  /// By value, or empty: all is read.
+  /// Demanded elements by value; empty: all.
   std::span<const ReadElements> reads() const { return reads_; }
-  /// Of the operation's only result; null: all is read.
+  /// Demanded elements of the operation's only result; null: all.
   const std::vector<bool>* reads_of(std::uint32_t operation) const;
 
-  /// Throws Error (execution) that names the operation.
+  /// Throws Error (execution) with the name of the operation.
   Plan plan(std::uint32_t operation);
-  /// Of an operation that is to add to its result: none where no kernel does that.
+  /// A plan that adds to the result; `run` is null if no kernel supports that.
   Plan plan_adding(std::uint32_t operation);
-  /// Has every operation of that op and those types the same plan?
+  /// Do all operations with this op and these types have the same plan?
   bool is_general(std::uint32_t operation) const;
 
  private:

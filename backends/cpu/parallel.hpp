@@ -1,5 +1,5 @@
-// parallel.hpp - a loop cut over threads. The cuts depend on the count and the grain alone, not on the number
-// of threads, so a body that combines within its range gives the same bits for any number of threads.
+// parallel.hpp - parallel loops. The ranges depend on the count and the grain alone, and not on the number of
+// threads. A body that reduces within its range therefore gives the same bits for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +7,24 @@
 
 namespace tidu::cpu_detail {
 
-/// Calls body(context, piece) for every piece in [0, pieces), on this thread and at most threads - 1 helpers.
-/// When the helpers are busy with someone else's loop, all of it runs here. What a body throws, the first of
-/// them, is thrown here when no body runs any more; pieces that were not begun are left out then.
+/// Calls body(context, piece) for each piece in [0, pieces), on this thread and at most threads - 1 helpers.
+/// If the helpers are busy with another loop, all pieces run on this thread. If bodies throw, the first
+/// exception is thrown here after all running bodies have ended; remaining pieces are skipped.
 void run_pieces(int threads, std::int64_t pieces, void (*body)(void* context, std::int64_t piece),
                 void* context);
 
-/// Is a helper awake? One that sleeps starts later than a short loop ends.
+/// Is a helper awake? A sleeping helper starts after a short loop has ended.
 bool helpers_awake();
 
-/// Are processors too far from one another for short loops, which would take longer for what they send? Now
-/// and then the answer is no all the same, and the loop that is shared finds out whether they still are.
+/// Are the processors too far apart for short loops, whose communication would take longer than their work?
+/// The answer is occasionally false nevertheless, so that a shared loop measures the distance again.
 bool too_far_apart();
-/// Runs this thread a piece of a loop that it shares with processors that are far from its own, in another
-/// cache or socket, so that lines which both use are best written past the caches? See Note [Apart].
+/// Does this thread run a piece of a loop that it shares with distant processors, in another cache or socket?
+/// Shared lines are then best written past the caches. See Note [Apart].
 bool is_apart();
 
-/// Calls body(begin, end) for ranges of `grain` (the last one shorter) that cover [0, count); one call where
-/// one thread is enough.
+/// Calls body(begin, end) for ranges of `grain` elements that cover [0, count); the last range may be
+/// shorter. Makes one call if one thread suffices.
 template <class Body>
 void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
   if (threads <= 1 || count < 2 * grain) {
@@ -45,8 +45,8 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain, const Bod
       &context);
 }
 
-/// The same for loops that are too short to wake a helper: one call where none is awake, or where processors
-/// are too far apart.
+/// As parallel_for, for loops that are too short to wake a helper. Makes one call if no helper is awake or
+/// the processors are too far apart.
 template <class Body>
 void parallel_for_awake(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
   const bool gains = threads > 1 && count >= 2 * grain && helpers_awake() && !too_far_apart();

@@ -1,4 +1,4 @@
-// placed_parts.hpp - parts of a concatenate that are made where it wants them.
+// placed_parts.hpp - concatenation in place: operands of a concatenate are computed within its result.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,10 @@
 
 namespace tidu::cpu_detail {
 
-/// Of concatenates along the first axis of more than one element, so that each operand is one stretch of the
-/// result, which are outputs: the operands that a group, a loop or an operation makes for nothing else, of
-/// some cache lines and from one on. The kernel leaves alone what it finds in its place.
+/// The operands that become sub-buffers of a concatenate's result. The concatenate is an output, and its axis
+/// is the first with more than one element, so that each operand is contiguous in the result. The operand is
+/// a result of a fusion, a loop or an operation, has no other reader, and has a minimum size and cache-line
+/// alignment. The concatenate's kernel skips operands that are already in place.
 std::vector<passes::PlacedPart> find_placed_parts(const Program& program, const StepFusions& step_fusions);
 
 }  // namespace tidu::cpu_detail

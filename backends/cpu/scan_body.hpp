@@ -1,4 +1,5 @@
-// scan_body.hpp - the body of a scan as two graphs: what is computed before the steps, and a step.
+// scan_body.hpp - loop-invariant code motion for scan and while: splits a body into a graph that runs once
+// before the steps and a graph for each step.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +11,18 @@
 namespace tidu::cpu_detail {
 
 struct ScanBody {
-  Graph before;  ///< inputs: the consts; outputs: what is made of them. Without outputs where nothing is
-  /// Outputs: the body's. Inputs: consts, what is made before, carries and slices, and last the carries that
-  /// are only added to, as Surroundings::sums wants them.
+  Graph before;  ///< inputs: the consts; outputs: the invariants. No outputs if there are none
+  /// Has the outputs of the body. Its inputs: consts, invariants, carries, slices, and last the carries that
+  /// are only added to, in the order of Surroundings::sums.
   Graph step;
-  /// By input of the body, with what is made before behind the consts: which input of `step` it is.
+  /// The input of `step` for each input of the body, with the invariants after the consts.
   std::vector<std::size_t> place;
   std::vector<std::uint32_t> sums;  ///< carries that are only added to
-  std::size_t num_made = 0;         ///< outputs of `before`
+  std::size_t num_made = 0;         ///< number of outputs of `before`
 };
 
-/// Without sums where `adds` is false. Throws Error (invalid_argument) where graphs in the body take more
-/// than `max_operations`.
+/// Splits the body. Without `adds`, `sums` is empty. Throws Error (invalid_argument) if inlining inner graphs
+/// gives more than `max_operations`.
 ScanBody split_scan_body(const Graph& body, std::size_t num_consts, std::size_t num_carry, bool adds,
                          std::size_t max_operations);
 

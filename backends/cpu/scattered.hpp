@@ -1,9 +1,9 @@
-// scattered.hpp - operations that change some elements of an array, and give it back.
+// scattered.hpp - in-place updates: operations that change some elements of an array write into its buffer.
 //
-// Note [Scattered]: scatter_add, its form with an index for each position, and dynamic_update_slice write
-// their result where the array is, if that dies with them; where the result is an output, the array is made
-// there. If it is one number repeated, as the zeros are that a gradient begins with, they fill their result
-// with it, and nobody makes the array.
+// Note [Scattered]: scatter_add, its form with an index for each position, and dynamic_update_slice update
+// their operand in place if nothing reads it later. If the result is an output, the operand is computed in
+// the output's buffer. If the operand is a splat, such as the initial zeros of a gradient, the operation
+// fills its result itself, and the operand is not materialized.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,10 @@
 
 namespace tidu::cpu_detail {
 
-/// Says in `values`, which is made if it is empty, what such operations change, and in `done`, by operation
-/// or empty, which arrays are not made, which are `bound` then; `node_plans` has those that fill their
-/// result. If anything is said, `done` is not empty.
+/// Finds in-place updates. Sets NodeValues::changed in `values`, which is filled first if it is empty. For
+/// operands that are not materialized, the defining operations become `done` and `bound` (by operation, or
+/// empty), and `node_plans` has the plans of the updates that fill them. If an update is found, `done` is not
+/// empty.
 void scatter_in_place(const Program& program, OperationPlans& plans, std::vector<passes::NodeValues>& values,
                       std::vector<bool>& bound, std::unordered_map<std::size_t, Plan>& node_plans,
                       std::vector<bool>& done);

@@ -1,6 +1,6 @@
-// step_fusions.hpp - operations that are no step of their own, since another step does them too: additions
-// that products do, products and transposes that groups do, columns and lines that they gather, moves that
-// nobody makes.
+// step_fusions.hpp - step fusion: operations that another step absorbs. Examples are additions in a matmul's
+// epilogue, gathers and slices in a fusion's prologue, transposes in its epilogue, and elided copies. The
+// input is a scheduled program; the result says which step does which operation.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,22 @@
 
 namespace tidu::cpu_detail {
 
-/// Who does what of a schedule.
+/// The assignment of operations to steps.
 struct StepFusions {
-  /// What nodes read and leave, with what they do for others: by node, or empty where there are neither
-  /// groups nor loops, and then nothing is `done`.
+  /// Values that each node reads and writes, including those of absorbed operations. Empty if there are no
+  /// fusions and no loops; then no operation is `done`.
   std::vector<passes::NodeValues> values;
   std::vector<bool> done;  ///< by operation, or empty: does another node do it?
-  std::unordered_map<std::size_t, PrologueAndEpilogue> around_fusion;  ///< by node: of groups
-  std::unordered_map<std::size_t, Plan> plans;  ///< by node: of updates and moves; none of what does nothing
+  std::unordered_map<std::size_t, PrologueAndEpilogue> around_fusion;  ///< by node: of fusions
+  std::unordered_map<std::size_t, Plan> plans;  ///< by node: epilogues and copies; none for empty nodes
   TransposedResults transposed;
-  /// By operation, or empty: the addition that it does, too. That of an addition which is done is itself.
+  /// By operation, or empty: the addition that the operation absorbs. An absorbed addition refers to itself.
   std::vector<std::uint32_t> sums_into;
-  /// By operation, or empty: it takes part in one of `sums_into`, or a group does it.
+  /// By operation, or empty: is it part of `sums_into`, or absorbed by a fusion?
   std::vector<bool> bound;
 };
 
-/// Of the program, whose operations have these plans. `max_kept`: see make_moves.
+/// Finds the step fusions of a program whose operations have the given plans. `max_kept`: see make_moves.
 StepFusions find_step_fusions(const Program& program, OperationPlans& plans, const CompileOptions& options,
                               const KernelTable& kernels, const Surroundings& around, std::size_t max_kept);
 

@@ -1,5 +1,5 @@
-// step_runner.hpp - the steps of a scan or while: their program, that of what is made before them, and where
-// in the loop's memory these have what they read and leave.
+// step_runner.hpp - StepRunner: runs the steps of a scan or while. It owns the inner programs of the step and
+// of the invariants before it, and lays out their inputs, outputs and memory in the loop's scratch.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace tidu::cpu_detail {
 
-/// Memory that an operation has while it runs, given out part by part.
+/// Layout of the scratch memory of an operation.
 class ScratchLayout {
  public:
-  /// The offset of so many bytes.
+  /// Reserves `bytes` and returns their offset.
   std::size_t place(std::size_t bytes) {
     const std::size_t offset = bytes_;
     bytes_ += aligned(bytes);
@@ -30,36 +30,36 @@ class ScratchLayout {
 class StepRunner {
  public:
   StepRunner() = default;
-  /// Compiles a body, which runs about `steps` times where what holds it runs once, and places what it needs.
-  /// `more`: bytes that another program takes, which runs before the steps in their memory.
+  /// Compiles a body that runs about `steps` times for each run of the enclosing program, and reserves its
+  /// scratch. `more`: bytes of another program that runs in the same memory before the steps.
   StepRunner(const ScanBody& body, std::size_t num_consts, std::size_t num_carry, std::int64_t steps,
              const InnerContext& context, ScratchLayout& scratch, std::size_t more = 0);
 
-  /// Where programs run.
+  /// The memory in which inner programs run.
   std::byte* memory(std::byte* scratch) const { return scratch + memory_; }
-  /// By input of a step: where it is. Consts come first, as they do in the body.
+  /// Addresses of the inputs of a step. The consts come first, as in the body.
   const std::byte** inputs(std::byte* scratch) const {
     return reinterpret_cast<const std::byte**>(scratch + inputs_);
   }
-  /// By output of a step: where it is to be.
+  /// Addresses of the outputs of a step.
   std::byte** outputs(std::byte* scratch) const { return reinterpret_cast<std::byte**>(scratch + outputs_); }
-  /// By carry, then by slice: which input of a step it is.
+  /// The input of a step, indexed by carry and then by slice.
   const std::size_t* behind_consts() const { return place_.data() + num_consts_ + made_.size(); }
-  /// Does a step change the carry where it is? Then input and output are one place.
+  /// Does a step update the carry in place? Its input and output then have the same address.
   bool changes_in_place(std::size_t carry) const {
     return step_->changed_into(carry) == behind_consts()[carry];
   }
-  /// Before the first step, when inputs() has the consts: makes what steps read of them. Writes to outputs().
+  /// Computes the invariants before the first step. The consts must be in inputs(). Overwrites outputs().
   void begin(std::byte* scratch) const;
   void run(std::byte* scratch) const { step_->run_inner(memory(scratch), inputs(scratch), outputs(scratch)); }
 
  private:
-  /// A const that is packed before the steps.
+  /// A const in a prepared form, such as a packed matrix.
   struct Prepared {
     Preparation what;
     std::size_t offset;
   };
-  std::shared_ptr<const Compiled> step_, before_;  // before: none where nothing is made
+  std::shared_ptr<const Compiled> step_, before_;  // before_: null without invariants
   std::size_t num_consts_ = 0;
   std::vector<std::size_t> place_;  // see ScanBody
   std::vector<std::size_t> made_;   // offsets
