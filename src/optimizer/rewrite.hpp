@@ -1,4 +1,5 @@
-// rewrite.hpp - the sweep that simplify and fold_constants share.
+// rewrite.hpp - the rewriting sweep that simplify and fold_constants share: from a graph to an equivalent
+// graph, operation by operation.
 #pragma once
 
 #include <unordered_map>
@@ -8,15 +9,16 @@
 
 namespace tidu::passes {
 
-/// What is put in the place of operations.
+/// The replacements of operations.
 struct RewriteOptions {
-  bool rules = true;       ///< what their simplify rules give
-  bool fast_math = false;  ///< rules that are not exact, too
-  /// By value: all results of an operation, or none of them. Of a set with a vocabulary for constants.
+  bool rules = true;       ///< apply simplify rules
+  bool fast_math = false;  ///< including rules that are not exact
+  /// Tensors, indexed by value: for all results of an operation or for none. Requires a vocabulary for
+  /// constants.
   const std::unordered_map<ValueId, Literal>* tensors = nullptr;
 };
 
-/// The same function, without dead operations, equal ones merged.
+/// An equivalent graph without dead operations, in which equal operations are merged.
 Graph rewrite(const Graph& graph, const RewriteOptions& options);
 
 }  // namespace tidu::passes

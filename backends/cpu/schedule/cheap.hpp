@@ -1,12 +1,13 @@
-// cheap.hpp - which operations are computed again rather than kept.
+// cheap.hpp - the operations that may be rematerialized: their results are cheaper to compute again than to
+// keep in memory.
 #pragma once
 
 #include "tidu/graph/graph.hpp"
 
 namespace tidu::passes {
 
-/// Linear in each of its operands: sums, products, signs. Or a square, or the like: of one operand, which may
-/// be an integer.
+/// Is the operation element-wise and cheap? It is linear in each operand (sums, products, signs), or it has
+/// one operand and no attributes and also accepts integers (squares).
 inline bool is_cheap(const OperationRecord& record) {
   const Primitive& primitive = *record.op->primitive;
   if (!primitive.has_trait(Trait::elementwise)) return false;

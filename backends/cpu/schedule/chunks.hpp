@@ -1,4 +1,4 @@
-// chunks.hpp - how blocks of a loop that leaves sums are dealt: see Note [Chunks] in cpu/loop.cpp.
+// chunks.hpp - chunks of the blocks of a tiled loop that reduces: see Note [Chunks] in cpu/loop.cpp.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,12 @@
 
 namespace tidu::passes {
 
-/// Chunks at most.
+/// Maximum number of chunks.
 inline constexpr std::int64_t max_chunks = 8;
 
-/// In how many chunks so many blocks are dealt whose sums take so many bytes together; of much memory for
-/// sums in two. Where it takes long to add up a chunk's sums, all but a few chunks have four blocks. It
-/// depends on the sizes alone.
+/// The number of chunks for `blocks` blocks whose accumulators take `sum_bytes` bytes together. It depends on
+/// these sizes alone. Large accumulators limit the number to the available memory, but not below two. If
+/// adding up the accumulators of a chunk is slow, a chunk has at least four blocks, except for a few chunks.
 constexpr std::int64_t sum_chunks(std::int64_t blocks, std::size_t sum_bytes) {
   constexpr std::size_t memory = std::size_t{1} << 22, long_sums = std::size_t{1} << 16;
   const auto fitting = static_cast<std::int64_t>(memory / std::max<std::size_t>(sum_bytes, 1));

@@ -1,9 +1,11 @@
-// fuse_node.hpp - a node of the schedule that fuse.cpp makes.
+// fuse_node.hpp - FuseNode: a node of the schedule while fuse.cpp builds it: a fusion, a grouped matmul, a
+// loop or a single operation.
 //
-// Note [Periods]: what repeats one row along all rows, and what folds all rows to one, is nothing that rows
-// are needed for: its rows may as well be several of the group's, `period` of them, after which its elements
-// begin anew. So a group's rows become shorter when it takes what needs shorter ones. Likewise what repeats
-// each of some rows, but that this has no period: where a row comes from is found for each.
+// Note [Periods]: a fusion may also contain operations that repeat one row along all rows, or that reduce all
+// rows to one. These allow shorter rows in the fusion: their row then spans `period` rows of the fusion, and
+// its elements repeat after that many rows. A fusion splits its rows when it takes an operation with shorter
+// rows. Operations that repeat each of several rows (RowStep::Kind::each_row) have no period; the source row
+// of each row is computed.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +21,19 @@ namespace tidu::passes {
 
 struct FuseNode {
   std::vector<std::uint32_t> operations;
-  std::vector<ValueId> operands;  // of a group: roots that it reads from memory
+  std::vector<ValueId> operands;  // of a fusion: roots that it reads from memory
   bool group = false;
-  bool products = false;  // of equal products
+  bool products = false;  // a grouped matmul
   std::uint32_t loop = no_index;
-  std::int64_t columns = 0;     // of a group of rows
-  std::int64_t period = 1;      // of a group of rows: how many of them
-  bool needs_rows = false;      // does something fold its rows or repeat along them?
+  std::int64_t columns = 0;     // of a row fusion
+  std::int64_t period = 1;      // of a row fusion, in rows
+  bool needs_rows = false;      // does an operation reduce rows or repeat along them?
   bool reads_each_row = false;  // of some array: see RowStep
   bool folds_columns = false;
-  DType dtype = bool_;  // of a group: of all its floating elements
+  DType dtype = bool_;  // of a fusion: of all its floating-point elements
   bool can_have_rows = true;
 
-  // The columns and the period of the group with the step: see Note [Periods]. Nothing where there are none.
+  // The columns and period of the fusion if the step joins it, or nothing if it cannot: see Note [Periods].
   std::optional<std::pair<std::int64_t, std::int64_t>> rows_with(const RowStep& step) const {
     if (columns == 0) return std::pair(step.columns, std::int64_t{1});
     const bool folds = step.kind == RowStep::Kind::fold_columns;

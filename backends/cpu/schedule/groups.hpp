@@ -1,5 +1,5 @@
-// groups.hpp - limits of fused groups, for the passes that make them and change them, and where products
-// stand that groups read.
+// groups.hpp - limits of fusions, shared by the passes that create and change them, and the position of
+// matmuls in the schedule relative to the fusions that read them.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@
 
 namespace tidu::passes {
 
-// Operations in one group, and values that it reads from memory, at most.
+// Maximum number of operations in one fusion, and of values that it reads from memory.
 inline constexpr std::size_t max_in_group = 512;
 inline constexpr std::size_t max_operands = 20;
-// Elements of a period of several rows of a group, at least and at most.
+// Minimum and maximum number of elements of a period of several rows of a fusion.
 inline constexpr std::int64_t min_in_period = 512;
 inline constexpr std::int64_t max_in_period = 65536;
 
-/// Does it read rows of an array that may be others than the group's own?
+/// Does the step read rows of an array at other positions than the fusion's own rows?
 constexpr bool reads_rows(RowStep::Kind kind) {
   return kind == RowStep::Kind::rows || kind == RowStep::Kind::each_row || kind == RowStep::Kind::picked;
 }
 
-/// The schedule in which a product that one fused group of single elements alone reads, and that is larger
-/// than its operands together, stands right before the group: then they can run as one step, and its place,
-/// unless it is an output, is needed for less long.
+/// Delays matmuls: a matmul that has one reader, an element-wise fusion, and whose result is larger than its
+/// operands together is moved right before that fusion. The two can then run as one step, and the result,
+/// unless it is an output, is live for a shorter time.
 Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
                         const std::vector<ValueId>& splats);
 

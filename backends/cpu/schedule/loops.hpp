@@ -1,4 +1,6 @@
-// loops.hpp - how blocked loops are found (loops.cpp), cut (loop_blocks.cpp) and made.
+// loops.hpp - tiling: finds the operations that run in tiled loops (loops.cpp), chooses the block size
+// (loop_blocks.cpp) and builds the loop bodies (loop_body.cpp). All graph axes fall into classes; a loop
+// tiles the axes of one class.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +12,16 @@
 
 namespace tidu::passes {
 
-/// Computed in f32, and rounded.
+/// Halves are computed in f32 and rounded.
 inline bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
 
-/// The factors of every operation of a graph, one after another, and which axes belong together through them.
-/// Linear.
+/// The factors of all operations of a graph (as in Shardy's sharding rules), and the classes of axes that
+/// they unite. Linear in the size of the graph.
 class AxisClasses {
  public:
   explicit AxisClasses(const Graph& graph);
-  /// A factor of an operation: an axis of each operand, then one of the result, or Factors::none.
+  /// A factor of an operation: its axis in each operand and then in the result; Factors::none where it has
+  /// none.
   struct Factor {
     const std::int8_t* axes;
     std::uint32_t num_operands;
@@ -29,12 +32,12 @@ class AxisClasses {
     return first_[operation + 1] - first_[operation];
   }
   Factor factor(std::uint32_t operation, std::uint32_t i) const;
-  /// The class of a factor; factors of one class cut the same axes.
+  /// The class of a factor. Factors of one class tile the same axes.
   std::uint32_t class_of(std::uint32_t operation, std::uint32_t i) {
     return root(node_[first_[operation] + i]);
   }
   std::int64_t extent_of(std::uint32_t axis_class) const { return extents_[axis_class]; }
-  /// Classes of the axes that lead to most bytes of results, the first one first, at most `count`.
+  /// The classes whose axes occur in the most bytes of results, in descending order; at most `count`.
   std::vector<std::uint32_t> largest(std::size_t count);
 
  private:
@@ -42,29 +45,29 @@ class AxisClasses {
   void unite(std::uint32_t a, std::uint32_t b);
 
   const Graph& graph_;
-  std::vector<std::uint32_t> first_;       // by operation: its first factor
+  std::vector<std::uint32_t> first_;       // first factor, by operation
   std::vector<std::uint32_t> first_axis_;  // by factor: into axes_
   std::vector<std::int8_t> axes_;
   std::vector<std::uint32_t> node_;       // by factor: one of the axes that it unites
-  std::vector<std::uint32_t> axis_base_;  // by value: its first axis among all axes
+  std::vector<std::uint32_t> axis_base_;  // by value: number of its first axis
   std::vector<std::uint32_t> parent_;
   std::vector<std::int64_t> extents_;  // by axis
 };
 
-/// What happens to an operation where one class of axes is cut in blocks.
+/// The role of an operation when one class of axes is tiled.
 struct Role {
   enum class Kind : std::uint8_t {
-    outside,  ///< runs on whole arrays
-    cut,      ///< runs in a loop: the result is cut along `axis`
-    sum,      ///< runs in a loop: the result is the sum of the blocks' terms
-    floating  ///< runs outside if something outside needs it, and anew in every loop that does: it makes
-              ///< little of nothing that is cut
+    outside,  ///< untiled: runs on whole arrays
+    cut,      ///< tiled: runs in a loop, and the result is tiled along `axis`
+    sum,      ///< runs in a loop; the result is the sum of the blocks' terms
+    floating  ///< rematerializable: runs outside if an operation there needs it, and again in each loop that
+              ///< needs it; its result is small, or made of nothing that is tiled
   };
   Kind kind = Kind::outside;
   int axis = -1;
   std::uint32_t factor = 0;
-  /// Even: outside. Odd: in the loop of that number. An operation reads what an earlier phase or its own loop
-  /// makes.
+  /// Even: untiled. Odd: in the loop of that number. An operation reads results of earlier phases or of its
+  /// own loop.
   std::uint32_t phase = 0;
 };
 struct Roles {
@@ -72,35 +75,35 @@ struct Roles {
   std::vector<Role> of;  ///< by operation
   std::uint32_t num_phases = 1;
 };
-/// `always`: small values are no reason to leave anything out of loops.
+/// `always`: do not leave operations out of loops because their values are small.
 Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_class, bool always);
 
-/// Bytes from which on a value is not in the nearest caches anyway, however many there are one after another.
+/// Minimum bytes of a value that leaves the nearest caches, however many such values follow one another.
 inline constexpr std::size_t large_value = std::size_t{1} << 15;
 
-/// What loops are made of.
+/// The inputs from which loops are built.
 struct LoopContext {
   const Graph& graph;
   const AxisClasses& classes;
   const Roles& roles;
   const std::vector<ValueId>& roots;
   const std::vector<ValueId>& splats;
-  const std::vector<bool>& escapes;  ///< by value that is a root: does something outside its loop read it?
+  const std::vector<bool>& escapes;  ///< by root: is it read outside its loop?
   const ProgramOptions& options;
   std::uint32_t phase;
 };
-/// Bytes that the loop over these operations spares, less what it costs in bytes; 0 where there is no gain.
+/// Bytes of memory traffic that a loop over these operations saves, minus its costs; 0 if there is no gain.
 double loop_gain(const LoopContext& context, const std::vector<std::uint32_t>& operations);
-/// The loop over these operations, its blocks chosen; one without a body when there is nothing to gain.
+/// The loop over these operations, with its block size; its body is null if there is no gain.
 BlockedLoop make_loop(const LoopContext& context, const std::vector<std::uint32_t>& operations);
-/// The loop's operations on a block of so many points, which leaves loop.results and reads what become
-/// loop.operands.
+/// The graph of the loop's operations on a block of `block` points. Its inputs become loop.operands, and its
+/// outputs are loop.results.
 Graph loop_body(const LoopContext& context, const std::vector<std::uint32_t>& operations, std::int64_t block,
                 BlockedLoop& loop);
 
-/// Bytes that a block needs: temporaries, constants, parts of arrays that do not lie side by side in the
-/// whole, sums, and what products of all blocks read whole, as matrices whose rows they sum along: an
-/// executor may keep those in another order meanwhile.
+/// Memory of one block: temporaries, constants, packed copies of parts that are not contiguous in their
+/// arrays, and accumulators. Matrices that the matmuls of all blocks read whole count too, since an executor
+/// may pack them.
 std::size_t block_bytes(const BlockedLoop& loop);
 
 }  // namespace tidu::passes

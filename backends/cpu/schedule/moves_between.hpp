@@ -1,5 +1,5 @@
-// moves_between.hpp - operations that move elements and stand between those of groups: see Note [Moves
-// between] in fuse.cpp.
+// moves_between.hpp - MovesBetween: placement of layout operations between fusions, so that they do not
+// separate operations that could fuse: see Note [Moves between] in fuse.cpp.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,12 @@
 
 namespace tidu::passes {
 
-/// Slices, pads, iotas, broadcasts and rolls that element-wise operations read, or others of these do. Each
-/// is made before a node: that before which it stands in the graph, or an earlier one that reads it.
+/// Slices, pads, iotas, broadcasts and rolls whose readers are element-wise operations or other members of
+/// this set. Each is scheduled before one node: at its position in the graph, or before the first node that
+/// reads it if that is earlier.
 class MovesBetween {
  public:
-  /// Finds them among the items of a plan. `reads_lines(record)`: may it be in a group?
+  /// Collects the members from a plan's items. `reads_lines(record)`: may the operation be in a fusion?
   template <class ReadsLines>
   MovesBetween(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats,
                const LoopPlan& plan, const ReadsLines& reads_lines)
@@ -38,25 +39,25 @@ class MovesBetween {
     }
   }
 
-  /// Is it one of them?
+  /// Is the operation a member?
   bool contains(std::uint32_t operation) const { return found_[operation]; }
-  /// One of them, which stands before that node.
+  /// Adds a member, whose position in the graph is before `node`.
   void add(std::uint32_t operation, std::uint32_t node) {
     at_[graph_.data().operations[operation].first_output] = static_cast<std::uint32_t>(places_.size());
     places_.push_back({operation, node});
   }
-  /// Has such an operation made the value?
+  /// Is the value the result of a member added so far?
   bool made(ValueId root) const { return at_[root] != no_index; }
-  /// The node reads it.
+  /// Records that the node reads the value.
   void read(ValueId root, std::uint32_t node) {
     if (made(root)) places_[at_[root]].before = std::min(places_[at_[root]].before, node);
   }
-  /// One of them, and the node before which it is made.
+  /// A member, and the node before which it is scheduled.
   struct Reordered {
     std::uint32_t operation = 0;
     std::uint32_t before = 0;
   };
-  /// By node, then in the order of the graph.
+  /// In the order of nodes, then in the order of the graph.
   std::vector<Reordered> in_order() const;
 
  private:
@@ -65,7 +66,7 @@ class MovesBetween {
   const Graph& graph_;
   const std::vector<ValueId>& roots_;
   std::vector<bool> found_;        // by operation
-  std::vector<std::uint32_t> at_;  // by value: in `places_`
+  std::vector<std::uint32_t> at_;  // by value: index into `places_`
   std::vector<Reordered> places_;  // in the order of the graph
 };
 

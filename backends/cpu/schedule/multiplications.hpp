@@ -1,4 +1,4 @@
-// multiplications.hpp - how much work a product is.
+// multiplications.hpp - the work of a matmul or another contraction, as a number of multiplications.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace tidu::passes {
 
-/// Multiplications of a product whose primitive has factors: one for each point of all of them together.
+/// The product of the extents of the operation's factors. The primitive must have factors.
 inline double multiplications(const Op& op, std::span<const Type> operands, Type result) {
   Factors factors;
   factors.begin(op, operands, result);

@@ -1,8 +1,8 @@
-// open_products.hpp - products that equal ones may stand beside, in a product group.
+// open_products.hpp - OpenProducts: nodes of grouped matmuls that further equal matmuls may join.
 //
-// Note [Products]: a product joins an equal one before it where all that it reads is made before that one.
-// Products too small for a thread to begin with gain nothing; large ones are shared by threads themselves.
-// What many leave before it is read is no longer in the caches.
+// Note [Products]: a matmul joins an equal earlier one if all its operands are available before that one. The
+// tiniest matmuls gain nothing from this, and large ones already use several threads. The results of a group
+// have a limited size, so that they are still in the caches when they are read.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,10 @@ class OpenProducts {
  public:
   explicit OpenProducts(const Graph& graph) : graph_(graph) {}
 
-  /// Is it a product of two arrays that may stand beside equal ones?
+  /// Is the operation a matmul of two arrays, of a size that gains from grouping?
   static bool takes(const Graph& graph, const OperationRecord& record);
-  /// The first node where it can: one that `is_open`, behind that node. 0 where there is none.
+  /// The first node after `behind` that the matmul can join and for which `is_open` holds; 0 if there is
+  /// none.
   template <class IsOpen>
   std::uint32_t find(const OperationRecord& record, std::uint32_t behind, const IsOpen& is_open) {
     std::vector<Group>& groups = groups_[key_of(record)];
@@ -35,7 +36,7 @@ class OpenProducts {
     ready->bytes += bytes;
     return ready->node;
   }
-  /// A node that others may join.
+  /// Adds a node that other matmuls may join.
   void add(const OperationRecord& record, std::uint32_t node);
 
  private:

@@ -1,5 +1,6 @@
-// shift_writer.hpp - what a pad or roll takes in, and the graph in which both are shifts: see Note [Shifts]
-// in shifts.cpp.
+// shift_writer.hpp - ShiftWriter: writes the graph in which pads of slices, and rolls, have become offset
+// views of flat arrays and a select: see Note [Shifts] in shifts.cpp. Input: the element-wise operations that
+// each pad or roll absorbs (TakenIn).
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace tidu::passes {
 
-/// What the pass writes with, of the graph's set.
+/// The primitives that the pass emits, from the graph's set.
 struct ShiftWords {
   explicit ShiftWords(const PrimitiveSet& set)
       : slice(in_set(set, prim::slice)),
@@ -41,24 +42,24 @@ struct ShiftWords {
   }
 };
 
-/// Where along each axis of a shape elements count: [first, last).
+/// The valid elements of a shape, along each axis: [first, last).
 struct ShiftBox {
   Ints first, last;
   friend auto operator<=>(const ShiftBox&, const ShiftBox&) = default;
 };
 
-/// What a pad or roll takes in.
+/// The operations that a pad or roll absorbs, and their sources.
 struct TakenIn {
-  struct Part {  // a slice, or an array
+  struct Part {  // a slice, or a whole array
     ValueId value = no_index, from = no_index;
-    std::int64_t distance = 0;          // where an element lies there, beyond where it is here
-    std::vector<std::uint32_t> before;  // what makes of `from` that which is cut, in order
+    std::int64_t distance = 0;          // offset of an element in the source, relative to its position here
+    std::vector<std::uint32_t> before;  // operations from `from` to the sliced value, in order
   };
   std::vector<std::uint32_t> operations;  // in order
   std::vector<Part> parts;
 };
 
-/// Are elements that lie along the axis and behind it all there are?
+/// Are all axes before `axis` of extent 1, so that slices along it are contiguous?
 inline bool is_leading(Type type, std::size_t axis) {
   for (std::size_t k = 0; k < axis; ++k) {
     if (type.dim(k) != 1) return false;
@@ -66,7 +67,7 @@ inline bool is_leading(Type type, std::size_t axis) {
   return true;
 }
 
-/// Copies the graph operation by operation, but for moves that become shifts.
+/// Copies the graph operation by operation, and replaces pads and rolls by offset views.
 class ShiftWriter {
  public:
   ShiftWriter(const Graph& graph, const ShiftWords& words, const std::vector<ValueId>& splats)
@@ -149,7 +150,7 @@ class ShiftWriter {
   std::span<const ValueId> operands_of(const OperationRecord& record) const {
     return {g_.operands.data() + record.first_input, record.num_inputs};
   }
-  // What is written from now on stands where operation k does.
+  // Operations that are written from now on have the source location of operation k.
   void place(std::uint32_t k) {
     const Operation operation = graph_.operation(k);
     extra_ = {};
@@ -179,7 +180,7 @@ class ShiftWriter {
                  {"strides", std::move(steps)}},
                 {id});
   }
-  // Element i is element i + distance, where there is one.
+  // Element i of the result is element i + distance, or 0 where there is none.
   ValueId shifted(ValueId old, std::int64_t distance) {
     const Type type = flat(g_.types[old]);
     const ValueId all = shaped(values_[old], type);
@@ -197,12 +198,12 @@ class ShiftWriter {
     const ValueId behind = part(from, start, last), before = part(from, first, limit);
     return emit(words_.concatenate, {{"dimension", static_cast<std::int64_t>(roll.axis)}}, {behind, before});
   }
-  // A scalar, as often as the type has elements.
+  // Broadcasts a scalar to the type.
   ValueId spread(ValueId id, Type type) {
     const ValueId scalar = shaped(id, Type(type.dtype(), {}));
     return emit(words_.broadcast, {{"shape", type.shape()}, {"broadcast_dimensions", Ints{}}}, {scalar});
   }
-  // An operand of what is computed in the given shape.
+  // An operand of an absorbed operation, in the given shape.
   ValueId operand(ValueId old, Type shape, const std::unordered_map<ValueId, ValueId>& known) {
     if (const auto found = known.find(old); found != known.end()) return found->second;
     const Type old_type = g_.types[old], type = shape.with_dtype(old_type.dtype());
@@ -224,7 +225,7 @@ class ShiftWriter {
       known[record.first_output] = builder_.add(record.op, operands, extra_);
     }
   }
-  // Of one axis: is the element in the box?
+  // A flat mask: is the element in the box?
   ValueId mask(Type type, const ShiftBox& box) {
     const auto [at, fresh] = masks_.try_emplace({type.shape(), box}, no_index);
     if (fresh) at->second = make_mask(type, box);

@@ -1,4 +1,5 @@
-// executor.hpp - CpuExecutor: compiles graphs to programs for this machine's CPU and runs them.
+// executor.hpp - CpuExecutor: compiles graphs to programs for the CPU of this machine, and runs them. Input:
+// a Graph; output: an Executable, or the graph's results. Compiled graphs are cached (compile_cache()).
 #pragma once
 
 #include <cstddef>
@@ -17,29 +18,30 @@
 
 namespace tidu {
 
-/// Vector instructions that element-wise code may be generated for while the program runs.
+/// Vector instructions of the element-wise code that is generated at run time.
 enum class VectorUnits : std::uint8_t {
-  automatic,  ///< the widest that this machine has
-  none,       ///< no code is generated: loops that were compiled with tidu
-  avx2,       ///< AVX2 with FMA, or none where the machine has it not
-  avx512      ///< AVX-512 F, DQ, BW and VL, or none where the machine has it not
+  automatic,  ///< the widest that this machine supports
+  none,       ///< no generated code: precompiled loops
+  avx2,       ///< AVX2 with FMA, or none if the machine lacks it
+  avx512      ///< AVX-512 F, DQ, BW and VL, or none if the machine lacks it
 };
 
-/// How the CPU executor runs.
+/// Options of the CPU executor.
 struct CpuOptions {
-  /// Threads that one run may use; 0: as many as there are processors that the thread which compiles may keep
-  /// busy, so no more than it may run on, nor than the time that its control groups grant. Results are the
-  /// same to the last bit for any number.
+  /// Maximum number of threads of one run. 0: the number of processors available to the compiling thread, by
+  /// its affinity mask and the CPU quota of its control groups. Results are the same to the last bit for any
+  /// number of threads.
   int threads = 0;
-  /// Fail when an index of take, scatter_add, … is out of range, whatever its mode, naming operation,
-  /// position and bound. Nothing is computed block by block then, where positions would be those in a block.
+  /// Throw an error if an index of take, scatter_add, … is out of range, in any mode, with operation,
+  /// position and bound. Disables tiled loops, in which positions would be relative to a block.
   bool check_indices = false;
-  /// Bytes of memory for large temporaries and outputs that are kept for reuse when nobody needs them.
+  /// Maximum bytes of free memory that is kept for later temporaries and outputs.
   std::size_t cached_bytes = std::size_t{1} << 30;
-  /// Elementary functions are libmvec's or our own where code is generated, at most 4 ulp from the exact
-  /// value, and the C++ library's elsewhere, so results differ in their last bits between `none` and others.
+  /// Generated code computes elementary functions by libmvec or by tidu's own routines, within 4 ulp of the
+  /// exact value; other code uses the C++ library. Results of `none` therefore differ from others in their
+  /// last bits.
   VectorUnits vector_units = VectorUnits::automatic;
-  ProgramOptions program{};  ///< how graphs become programs
+  ProgramOptions program{};  ///< options for making programs of graphs
 };
 
 namespace cpu_detail {
@@ -47,18 +49,19 @@ class Arena;
 class KernelTable;
 }  // namespace cpu_detail
 
-/// Compiles each graph once (see compile_cache()), and runs it by vector code on this machine's threads. Its
-/// results are the reference executor's up to rounding, the same to the last bit for any number of threads.
+/// Compiles each graph once (see compile_cache()) and runs it with vector code on the threads of this
+/// machine. Results equal those of the reference executor up to rounding, and are the same to the last bit
+/// for any number of threads.
 class CpuExecutor final : public Executor, public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
-  /// With the kernels of the standard primitives.
+  /// Has the kernels of the standard primitives.
   explicit CpuExecutor(const CpuOptions& options = CpuOptions());
 
   std::string_view name() const override { return "cpu"; }
   Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const override;
   bool supports(const Primitive& primitive, DType dtype) const override;
 
-  /// Each graph is compiled the first time, and kept in its slot in front of compile_cache().
+  /// Compiles a graph on its first call, and keeps it in the graph's slot in front of compile_cache().
   Result<Values> execute_forward(const eager::GraphCall& call,
                                  std::span<const Tensor* const> inputs) const override;
   Result<Values> run_transposed_linear(const eager::GraphCall& call,
@@ -66,21 +69,21 @@ class CpuExecutor final : public Executor, public TensorOperands<eager::Backward
   void run_at(const eager::GraphCall& call, bool linear, std::span<const Tensor* const> inputs,
               Tensor* out) const override;
   Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override;
-  /// It does.
+  /// Sums of 16-bit cotangents are held in f32.
   bool wide_accumulation() const override { return true; }
 
-  /// A graph may come from compile_cache(), a Program is always compiled. Errors: those of Program::make;
-  /// execution where a kernel is missing, naming operation and place; out_of_memory.
+  /// Compiles a graph, or finds it in compile_cache(); a Program is always compiled. Errors: those of
+  /// Program::make; execution if a kernel is missing, with operation and source location; out_of_memory.
   Result<Executable> try_compile(const Graph& graph) const;
   Result<Executable> try_compile(const Program& program) const;
   Executable compile(const Graph& graph) const { return std::move(try_compile(graph)).value(); }
   Executable compile(const Program& program) const { return std::move(try_compile(program)).value(); }
 
-  /// This executor with a kernel for the primitive of that name, in the place of one that was there. The same
-  /// kernel serves the reference executor. `supported` are the dtypes for which supports() says yes. Memory
-  /// is shared.
+  /// A copy of this executor with a kernel for the named primitive, which replaces any earlier one. The
+  /// reference executor accepts the same kernels. `supported`: the dtypes for which supports() is true. The
+  /// copy shares memory with this executor.
   CpuExecutor with_kernel(std::string_view primitive, Kernel kernel, DTypes supported = dtypes::all) const;
-  /// This executor with other options; memory is shared unless `cached_bytes` differs.
+  /// A copy with other options. It shares memory with this executor unless `cached_bytes` differs.
   CpuExecutor with_options(const CpuOptions& options) const;
   const CpuOptions& options() const { return options_; }
 
@@ -90,7 +93,7 @@ class CpuExecutor final : public Executor, public TensorOperands<eager::Backward
   std::shared_ptr<cpu_detail::Arena> arena_;
 };
 
-/// The CPU executor with standard kernels and default options; made once.
+/// The CPU executor with standard kernels and default options; a single object.
 const CpuExecutor& cpu();
 
 }  // namespace tidu

@@ -1,6 +1,6 @@
-// program.hpp - Program: a graph made ready to run on a CPU. It is optimized (tidu/optimizer/optimize.hpp),
-// its operations are fused, tiled and scheduled, and its values assigned to numbered slots. Immutable and
-// printable. CpuExecutor compiles it.
+// program.hpp - Program: a graph prepared for the CPU. It holds the optimized graph
+// (tidu/optimizer/optimize.hpp), a schedule in which operations are fused and tiled, and a memory plan that
+// assigns values to slots. It is immutable and printable. CpuExecutor compiles it.
 #pragma once
 
 #include <cstddef>
@@ -19,71 +19,73 @@
 
 namespace tidu {
 
-/// What Program::make may do, and optimize() before it.
+/// Options of Program::make, including those of optimize().
 struct ProgramOptions : OptimizeOptions {
-  /// Let the result of an element-wise operation take the place of an operand that nobody reads afterwards.
+  /// Let the result of an element-wise operation take the memory of an operand that nothing reads later.
   bool in_place = true;
-  /// Let element-wise operations on as many elements run together, without memory between them.
+  /// Fuse element-wise operations with equal numbers of elements, so that their intermediate values take no
+  /// memory.
   bool fuse = true;
-  /// Let operations that share an axis run on one block of it after another, where that spares memory. Sums
-  /// over the axis are then added up in another order: that of blocks, whatever the number of threads.
+  /// Tile operations that share an axis, if that saves memory traffic. Sums over the axis are then added in
+  /// another order, by blocks, which does not depend on the number of threads.
   bool block = true;
-  /// Let equal products that do not need one another stand side by side, where each is too small for threads
-  /// to share. Part of `fuse`.
+  /// Schedule equal independent matmuls side by side if each is too small to use several threads. Part of
+  /// `fuse`.
   bool group_products = true;
-  /// Let pads and rolls that element-wise operations read be all elements at a distance, of which some are
-  /// selected, with what was computed of slices before. Part of `fuse`.
+  /// Turn pads and rolls that element-wise operations read into offset views of whole arrays and a select,
+  /// together with the element-wise work on slices before them. Part of `fuse`.
   bool shift = true;
-  /// Bytes that a block's values may take, so that they stay in a core's cache.
+  /// Maximum bytes of the values of a block, which should fit in a core's cache.
   std::size_t block_bytes = std::size_t{1} << 20;
-  /// Loops are made where they spare so many bytes of values, or more, and time; with 0 wherever they can.
+  /// Minimum bytes of values that a loop must keep out of memory; it must save time too. 0: tile wherever
+  /// possible.
   std::size_t loop_bytes = std::size_t{1} << 19;
-  /// Further rewrites, each of which can be left out.
+  /// Further rewrites, which can be disabled one by one.
   CpuPasses passes{};
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
 
-/// A cheap handle; copies share, and any thread may read.
+/// A cheap handle. Copies share the data, and any thread may read it.
 class Program {
  public:
-  /// As ProgramOptions.
+  /// Same as ProgramOptions.
   using Options = ProgramOptions;
 
-  /// The program without inputs, operations or outputs.
+  /// A program without inputs, operations or outputs.
   Program();
-  /// Linear in the size of the graph. Inputs and outputs keep their order; an input that nothing reads stays
-  /// an input. Without an evaluator nothing is computed while the program is made. Throws Error
-  /// (invalid_argument) for a graph with externals, and for inner graphs that go beyond `max_operations`.
+  /// Makes the program of a graph. Linear in the size of the graph. Inputs and outputs keep their order; an
+  /// input that nothing reads stays an input. Without an evaluator, constants are not folded. Throws Error
+  /// (invalid_argument) for a graph with externals, and if inner graphs exceed `max_operations`.
   static Program make(const Graph& graph, const Options& options = Options(),
                       const ConstantEvaluator& evaluate = nullptr);
   static Result<Program> try_make(const Graph& graph, const Options& options = Options(),
                                   const ConstantEvaluator& evaluate = nullptr);
-  /// The same with another memory plan: that of who runs some of its nodes as one, and so needs less.
+  /// A copy with another memory plan, as of an executor that fuses nodes further and so needs less memory.
   Program with_plan(SlotPlan plan) const;
 
-  /// The operations that the schedule refers to, simplified.
+  /// The optimized graph to which the schedule refers.
   const Graph& graph() const { return data_->graph; }
   const Schedule& schedule() const { return data_->schedule; }
   const SlotPlan& plan() const { return data_->plan; }
   const Options& options() const { return data_->options; }
-  /// By value: see passes::storage_roots.
+  /// Storage roots, indexed by value: see passes::storage_roots.
   const std::vector<ValueId>& roots() const { return data_->roots; }
-  /// By value: see passes::find_splats.
+  /// Splats, indexed by value: see passes::find_splats.
   const std::vector<ValueId>& splats() const { return data_->splats; }
-  /// Where a value lives; no_index for one without memory, which nobody makes or reads but within a group.
+  /// The slot of a value; no_index if it has no memory, as values within a fusion.
   SlotId slot_of(ValueId value) const { return data_->plan.slot_of[value]; }
-  /// The slot of that number.
+  /// The slot with that number.
   const Slot& slot(SlotId id) const { return data_->plan.slots[id]; }
-  /// Is output `position` written where it is handed back? If not, it is copied there from its value's slot
-  /// at the end.
+  /// Is output `position` written directly to the returned tensor? If not, it is copied there from its
+  /// value's slot at the end.
   bool is_written_directly(std::size_t position) const {
     const Slot& place = slot(slot_of(graph().outputs()[position]));
     return place.storage == Storage::output && place.index == position;
   }
 
-  /// Bytes of temporaries while it runs, on one thread.
+  /// Bytes of temporaries of a run on one thread.
   std::size_t workspace_bytes() const { return plan().small_bytes + plan().large_bytes + plan().block_bytes; }
-  /// Predicted peak above the inputs: temporaries, constants and outputs.
+  /// Predicted peak memory in bytes, without inputs: temporaries, constants and outputs.
   std::size_t peak_bytes() const { return workspace_bytes() + plan().constant_bytes + plan().output_bytes; }
 
  private:
@@ -98,12 +100,12 @@ class Program {
   std::shared_ptr<const Data> data_;
 };
 
-/// Readable text: inputs and constants with their slots, one node a line, indented by depth, the memory plan
-/// at the end.
+/// Readable text: inputs and constants with their slots, one node a line, indented by depth, and the memory
+/// plan at the end.
 std::string to_text(const Program& program);
-/// Writes the text of to_text.
+/// Writes to_text(program).
 std::ostream& operator<<(std::ostream& out, const Program& program);
-/// The text of a schedule of any shape over `graph`, with the slots of `plan`.
+/// The text of any schedule over `graph`, with the slots of `plan`.
 std::string to_text(const Graph& graph, const Schedule& schedule, const SlotPlan& plan);
 
 }  // namespace tidu

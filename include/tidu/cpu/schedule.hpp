@@ -1,8 +1,9 @@
-// schedule.hpp - the tree of what a Program runs, and the places where its values live.
+// schedule.hpp - Schedule and SlotPlan: the tree of nodes that a Program runs, and the buffers of its values.
 //
-// The tree lies flat, in pre-order: a node's children follow it, and `size` counts the node and all below it.
-// Leaves are operations and blocked loops; a fused group runs its operations element by element, a product
-// group its products side by side, a blocked loop a program of its own once for each block of an axis.
+// The tree is stored flat, in pre-order: the children of a node follow it, and `size` counts the node and its
+// descendants. Leaves are operations and tiled loops. A fusion (fused_group) runs its operations element by
+// element, a grouped matmul (product_group) runs its matmuls side by side, and a tiled loop (blocked_loop)
+// runs a program of its own for each block of an axis.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +18,16 @@ namespace tidu {
 
 class Program;  // program.hpp
 
-/// What a node of the schedule is.
+/// The kind of a node.
 enum class NodeKind : std::uint8_t {
-  operation,    ///< one operation of the graph
-  fused_group,  ///< element-wise operations with the broadcasts and reductions at their edges, without memory
-                ///< between them
-  blocked_loop,  ///< operations that run on one block of an axis after another, as programs of a block's size
-  product_group  ///< equal small products of which none needs another, in any order or at once
+  operation,     ///< one operation of the graph
+  fused_group,   ///< a fusion: element-wise operations with the broadcasts and reductions at their edges;
+                 ///< values between them have no memory
+  blocked_loop,  ///< a tiled loop: operations that run on one block of an axis after another, as programs of
+                 ///< the block's size
+  product_group  ///< a grouped matmul: equal small independent matmuls, in any order or at the same time
 };
-/// The name in words.
+/// The kind in words.
 constexpr std::string_view to_string(NodeKind kind) {
   constexpr std::string_view names[] = {"operation", "fused group", "blocked loop", "product group"};
   return names[static_cast<std::size_t>(kind)];
@@ -33,47 +35,47 @@ constexpr std::string_view to_string(NodeKind kind) {
 
 /// One node of the schedule.
 struct ScheduleNode {
-  NodeKind kind = NodeKind::operation;  ///< what it is
-  /// Of an operation: its index in the graph. Of a blocked loop: its index in Schedule::loops. Of a fused
-  /// group: the elements of a row (see passes::fused_schedule), or 0. Of a product group: 0.
+  NodeKind kind = NodeKind::operation;  ///< its kind
+  /// Of an operation: its index in the graph. Of a tiled loop: its index in Schedule::loops. Of a fusion: the
+  /// number of columns of its rows (see passes::fused_schedule), or 0. Of a grouped matmul: 0.
   std::uint32_t index = 0;
-  /// Nodes in the subtree, this one included; 1 for an operation or a blocked loop.
+  /// Nodes in the subtree, including this one; 1 for an operation or a tiled loop.
   std::uint32_t size = 1;
 };
 
-/// A blocked loop: `extent` points of an axis in blocks of `block`, the last one perhaps shorter. For each
-/// block a program runs. Its inputs are the operands, whole or the block's part of them, and then, for each
-/// result that is a sum over the axis, the sum so far; its outputs are the results: the block's part, or the
-/// sum so far with the block's term.
+/// A tiled loop: `extent` points of an axis in blocks of `block` points; the last block may be shorter. A
+/// program runs for each block. Its inputs are the operands (whole, or their part in the block), and then an
+/// accumulator for each result that is a sum over the axis. Its outputs are the results: the part in the
+/// block, or the accumulator plus the block's term.
 struct BlockedLoop {
-  /// In the place of an axis: the operand is read whole; the result is a sum.
+  /// Instead of an axis: the operand is read whole, or the result is a sum.
   static constexpr int none = -1;
   /// An operand or result.
   struct Value {
     ValueId id = 0;   ///< the value
-    int axis = none;  ///< which axis of it is cut, or none
+    int axis = none;  ///< the axis that is tiled, or none
   };
   std::int64_t extent = 0;              ///< points of the axis
   std::int64_t block = 0;               ///< points of one block
-  std::vector<Value> operands;          ///< what it reads; a value may be read whole and in parts
-  std::vector<Value> results;           ///< what it leaves
+  std::vector<Value> operands;          ///< values that it reads; a value may be read both whole and in parts
+  std::vector<Value> results;           ///< values that it writes
   std::shared_ptr<const Program> body;  ///< for a block
-  std::shared_ptr<const Program> rest;  ///< for the last one; null where all are of one length
-  std::uint32_t num_operations = 0;     ///< of the graph, that run in it
+  std::shared_ptr<const Program> rest;  ///< for a shorter last block; null if there is none
+  std::uint32_t num_operations = 0;     ///< number of the graph's operations that run in it
 };
 
-/// The tree, flat.
+/// The schedule: a flat tree.
 struct Schedule {
   std::vector<ScheduleNode> nodes;  ///< in pre-order
   std::vector<BlockedLoop> loops;   ///< by index of a blocked_loop node
 };
 
-/// Where a slot's bytes are.
+/// The memory region of a slot.
 enum class Storage : std::uint8_t {
   input,     ///< the caller's tensor; `index` is its position
-  constant,  ///< made once when the program is compiled; `index` is the value that an operation without
-             ///< operands makes
-  output,    ///< the tensor that is handed back; `index` is its position
+  constant,  ///< computed once when the program is compiled; `index` is the value of an operation without
+             ///< operands
+  output,    ///< the returned tensor; `index` is its position
   small,     ///< the workspace's region of small values, at `offset`
   large      ///< the workspace's region of large values, at `offset`
 };
@@ -83,28 +85,28 @@ constexpr std::string_view to_string(Storage storage) {
   return names[static_cast<std::size_t>(storage)];
 }
 
-/// A place for values; several values may use it one after another.
+/// A buffer for values; several values may use it at different times.
 struct Slot {
-  Storage storage = Storage::small;  ///< where the bytes are
+  Storage storage = Storage::small;  ///< memory region
   std::uint32_t index = 0;           ///< see Storage
-  std::size_t offset = 0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large); of
-                           ///< an output's part (see PlacedPart) from the start of that; 0 elsewhere
-  std::size_t bytes = 0;   ///< how many
+  std::size_t offset = 0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large);
+                           ///< for a part of an output (see PlacedPart) from the start of the output; else 0
+  std::size_t bytes = 0;   ///< size in bytes
 };
 
 /// Index of a slot.
 using SlotId = std::uint32_t;
 
-/// The memory plan: a slot for each value that a node of the schedule's first level makes or reads.
+/// The memory plan: a slot for each value that a node at the top level of the schedule reads or writes.
 struct SlotPlan {
   std::vector<Slot> slots;         ///< by SlotId
-  std::vector<SlotId> slot_of;     ///< by value; no_index where there is none
-  std::size_t small_bytes = 0;     ///< of the region of small values
-  std::size_t large_bytes = 0;     ///< of the region of large values
+  std::vector<SlotId> slot_of;     ///< by value; no_index for a value without a slot
+  std::size_t small_bytes = 0;     ///< size of the region of small values
+  std::size_t large_bytes = 0;     ///< size of the region of large values
   std::size_t constant_bytes = 0;  ///< of constants
-  std::size_t output_bytes = 0;    ///< of outputs that are handed back
-  std::size_t block_bytes = 0;     ///< of one block of a blocked loop, for each thread that runs blocks
-  std::uint32_t in_place = 0;      ///< results that took the place of an operand
+  std::size_t output_bytes = 0;    ///< of returned outputs
+  std::size_t block_bytes = 0;     ///< of one block of a tiled loop, for each thread that runs blocks
+  std::uint32_t in_place = 0;      ///< number of results that take the memory of an operand
 };
 
 }  // namespace tidu

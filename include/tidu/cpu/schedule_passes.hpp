@@ -1,5 +1,6 @@
-// schedule_passes.hpp - the passes of the CPU executor's scheduler, from an optimized graph to parts of a
-// Program: fusion, tiling, rematerialization and the assignment of memory.
+// schedule_passes.hpp - the passes of the CPU scheduler, in order: from an optimized graph to the parts of a
+// Program. They find offset views and tiled loops, fuse, rematerialize, and assign memory. docs/optimizer.md
+// describes each.
 #pragma once
 
 #include <array>
@@ -16,13 +17,13 @@
 
 namespace tidu::passes {
 
-/// The same function, in which pads of what is computed element by element of slices, and rolls, are computed
-/// of whole arrays at a distance, as arrays of one axis, and then selected: see Note [Shifts] in shifts.cpp.
-/// Only where element-wise operations read them, and no rows. The graph itself where there is no such move,
-/// or its set does not have the primitives that this takes. Linear in the size of the graph.
+/// Offset views: rewrites pads of slices (with the element-wise work between them) and rolls to operations on
+/// whole flat arrays at an offset, followed by a select: see Note [Shifts] in shifts.cpp. Applies only if
+/// element-wise operations read the result, and no row fusion does. Returns the graph itself if there is no
+/// such pad or roll, or if its set lacks the primitives. Linear in the size of the graph.
 Graph moves_as_shifts(const Graph& graph);
 
-/// What runs, in order: operations of the graph, and blocked loops in the place of theirs.
+/// The graph's operations with those of each tiled loop replaced by the loop, in order.
 struct LoopPlan {
   /// An operation or a loop.
   struct Item {
@@ -32,116 +33,119 @@ struct LoopPlan {
   std::vector<Item> items;         ///< in order; empty without loops
   std::vector<BlockedLoop> loops;  ///< by index
 };
-/// Finds the axis along which most memory is spared when operations run block by block, and makes loops over
-/// its blocks; no plan where it is not worth it (see ProgramOptions), or where an operation is impure or a
-/// barrier. Constants that only loops need, which make them anew, are none any more: `is_constant` is changed
-/// accordingly. Linear in the size of the graph.
+/// Tiling: finds the axis whose tiling saves the most memory traffic, and makes loops over its blocks.
+/// Returns no items if tiling does not pay (see ProgramOptions), or if an operation is impure or a barrier.
+/// Constants that only loops read are computed in the loops, and cleared in `is_constant`. Linear in the size
+/// of the graph.
 LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats,
                     const ProgramOptions& options, std::vector<bool>& is_constant);
 
-/// What an operation does where its larger side is taken as rows of `columns` elements.
+/// The effect of an operation on rows: its larger side is viewed as a matrix with rows of `columns` elements.
 struct RowStep {
-  /// In which way its axes come before or behind each other.
+  /// How the rows of the operand and the result correspond.
   enum class Kind : std::uint8_t {
-    none,          ///< in none of these
-    fold_rows,     ///< each row to one element
-    fold_columns,  ///< all rows to one
-    along_rows,    ///< one element for each row, repeated along it
-    rows,          ///< one row, repeated
-    each_row,      ///< rows, each repeated `times` times before the next one
-    picked         ///< rows of operand 0 that operand 1 names, moved into range: `picked_of` rows
+    none,          ///< no row operation
+    fold_rows,     ///< reduces each row to one element
+    fold_columns,  ///< reduces all rows to one row
+    along_rows,    ///< broadcasts one element per row along the row
+    rows,          ///< broadcasts one row to all rows
+    each_row,      ///< repeats each row `times` times in succession
+    picked  ///< gathers the rows of operand 0 that operand 1 selects, with clamped indices; operand 0 has
+            ///< `picked_of` rows
   };
-  Kind kind = Kind::none;      ///< which of them
-  std::int64_t rows = 0;       ///< how many
-  std::int64_t columns = 0;    ///< how many
-  std::int64_t picked_of = 0;  ///< how many rows operand 0 has, of kind picked
-  std::int64_t times = 1;      ///< of kind each_row
+  Kind kind = Kind::none;      ///< the kind
+  std::int64_t rows = 0;       ///< number of rows
+  std::int64_t columns = 0;    ///< number of columns
+  std::int64_t picked_of = 0;  ///< number of rows of operand 0, for kind picked
+  std::int64_t times = 1;      ///< for kind each_row
 };
-/// Of an operation with one operand that has trait folds or repeats, or that picks entries of an axis (see
-/// Factors::pick); none for others.
+/// The row step of an operation with one operand and trait folds or repeats, or of one that gathers entries
+/// of an axis (see Factors::pick); kind none for others.
 RowStep row_step(const Graph& graph, std::uint32_t operation);
 
-/// An array rolled along an axis: two slices of it, one behind the other.
+/// A roll along an axis: the concatenation of two slices of one array.
 struct Roll {
   ValueId from = 0;                          ///< the array
-  std::size_t axis = 0;                      ///< along which it is rolled
-  std::int64_t shift = 0;                    ///< where its first element is then; not 0
-  std::array<std::uint32_t, 2> slices = {};  ///< operations
+  std::size_t axis = 0;                      ///< the axis of the roll
+  std::int64_t shift = 0;                    ///< the new position of the first element; not 0
+  std::array<std::uint32_t, 2> slices = {};  ///< the operations that slice
 };
-/// Of a concatenate that does it; nothing of others.
+/// The roll that a concatenate performs, or nothing.
 std::optional<Roll> roll_of(const Graph& graph, std::uint32_t operation);
 
-/// Element-wise operations on as many elements each, 64 or more, are gathered in fused groups, with the folds
-/// of their results to one element: an operation joins the last group of its size when all that it needs is
-/// ready before it and no barrier lies between. Everything else is one operation after another, in the order
-/// of the graph, without constants and views. Repeated elements (see find_splats) that only groups read are
-/// neither made nor constants: `is_constant` is changed accordingly. Linear in the size of the graph.
-/// Of a plan with loops its items are gathered, in their order.
+/// Fusion. Element-wise operations with the same number of elements, 64 or more, are collected in fusions,
+/// together with reductions of their results to one element. An operation joins the last fusion of its size
+/// if all its operands are available before that fusion and no barrier lies between. All other operations
+/// follow one another in the order of the graph; constants and views need no node. Splats (see find_splats)
+/// that only fusions read are not materialized and cleared in `is_constant`. Linear in the size of the graph.
+/// Items of `plan`, if it has any, are fused in their order.
 ///
-/// Groups of 1024 elements or more whose floating elements are all f32 or all f64 may be rows of a matrix of
-/// 16 columns or more: in them are also folds of each row to one element, what is computed of such element by
-/// element, what is repeated along each row or along all rows, rows picked of arrays that the group reads,
-/// and folds of all rows to one. A group reads what it folds of a row, and leaves what it folds of all rows.
-/// What is repeated along all rows, or folds them all, may have the elements of several of the group's rows.
-/// The node of such a group has the number of columns for an index.
+/// Row fusion: a fusion of 1024 elements or more whose floating-point elements are all f32 or all f64 may be
+/// a matrix with rows of 16 columns or more. It may then also contain reductions of each row, element-wise
+/// operations on their results, broadcasts along each row or along all rows, gathers of rows of arrays in
+/// memory, and reductions of all rows to one. The operands of row reductions are read in the fusion; the
+/// results of reductions of all rows are written to memory. Broadcasts along all rows, and reductions of all
+/// rows, may have rows that span several rows of the fusion. The `index` of such a node is the number of
+/// columns.
 ///
-/// With `options.group_products`, products of the same attributes and types that are small, but not tiny, and
-/// need nothing that is made behind the first of them stand there in a product group.
+/// With `options.group_products`, equal matmuls (same attributes and types) that are small, but not tiny,
+/// form grouped matmuls, at the position of the first one, if their operands are available there.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
                         std::vector<bool>& is_constant, LoopPlan plan = {},
                         const ProgramOptions& options = {});
 
-/// The schedule in which groups do not leave what other groups, which alone read it, can compute again with a
-/// few sums and products from one array of its size and from what is smaller. The operations that make it
-/// then stand in several groups, and their values have no memory. `schedule` is one of fused_schedule.
+/// Rematerialization: a fusion does not write a result if all its readers are fusions that can compute it
+/// again, with a few cheap operations from one array of its size and from smaller values. The operations then
+/// occur in several fusions, and their values have no memory. `schedule` is a result of fused_schedule.
 Schedule rematerialize_values(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
                               const std::vector<ValueId>& splats);
 
-/// One operation after another, in the order of the graph, without constants and without views, which need no
-/// work.
+/// The schedule without fusion: one operation after another, in the order of the graph. Constants and views
+/// need no node.
 Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant, LoopPlan plan = {});
 
-/// What a node reads from memory and what it leaves there, each value once, in the order of first use.
+/// The values that a node reads from memory and writes there, each once, in the order of first use.
 struct NodeValues {
-  std::vector<ValueId> operands;  ///< roots; of repeated elements what is repeated, unless it is a literal
-  std::vector<ValueId> results;   ///< of a group those that something else reads, or the graph gives out
-  std::vector<ValueId> whole{};  ///< operands that are read while results are written, not element by element
-  /// An operand of an operation that may write its only result, of as many bytes, where that is; or none.
+  std::vector<ValueId> operands;  ///< roots; for a splat its source, unless that is a literal
+  std::vector<ValueId> results;   ///< of a fusion: the results that have other readers or are outputs
+  std::vector<ValueId> whole{};   ///< operands read while results are written, not element by element
+  /// The operand that the operation updates in place if nothing reads it later (its only result then has that
+  /// memory); or no_index.
   ValueId changed = no_index;
 };
 
-/// Gives every value of the schedule a slot. Values of the workspace share memory when their lives do not
-/// overlap; no two that are alive at once overlap, but where the result of an element-wise operation takes
-/// the place of an operand that dies with it. Outputs are in no other value's memory; an output that is an
-/// input, a constant or another output's value has no memory of its own and is copied at the end. `schedule`
-/// consists of operations, groups and loops; what only one fused group makes and reads has no slot. A group's
-/// result may take the place of an operand of as many bytes that dies with the group (of rows: of one that is
-/// only read element by element, and no fold of a row): for each element, a group reads all before it writes.
+/// Buffer assignment: gives each value of the schedule a slot. Values of the workspace share memory only if
+/// their lives do not overlap, except that the result of an element-wise operation may take the memory of an
+/// operand that dies there. An output shares memory with no other value; an output that is also an input, a
+/// constant or another output has no memory of its own and is copied at the end. `schedule` consists of
+/// operations, fusions and loops; values within one fusion have no slot. A fusion reads all operands of an
+/// element before it writes the element, so its result may take the memory of an operand of the same size
+/// that dies there. In a row fusion, this operand must be read element by element and by no row reduction.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
 
-/// A value that is made where a part of another will be, which an operation then finds there.
+/// A value that is computed within a larger value, whose operation finds it there.
 struct PlacedPart {
-  ValueId part = no_index;   ///< read by nothing but that operation, and no output
+  ValueId part = no_index;   ///< has no other reader and is no output
   ValueId whole = no_index;  ///< an output with memory of its own
   std::size_t offset = 0;    ///< of the part in the whole, in bytes
 };
 
-/// The same where `nodes` says by position what each node reads and leaves, which may be less than the
-/// schedule says: nothing, of one whose work another does. What a node changes makes room for its result,
-/// which may be an output, if it dies with the node. Inputs, constants and outputs come first, in an order
-/// that does not depend on the nodes, and so have the same slots for all. `parts` get no memory of their own;
-/// those whose `whole` has none are left out.
+/// As above, for nodes that read and write `nodes`, indexed by position in the schedule. After step fusion
+/// these may be fewer values than those of the schedule: none for a node whose work another node does. If
+/// NodeValues::changed dies in its node, the result takes its memory, even if the result is an output.
+/// Inputs, constants and outputs come first, in an order that does not depend on `nodes`, so they have the
+/// same slots for all `nodes`. `parts` get no memory of their own; a part is ignored if its `whole` has none.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes, bool in_place,
                       std::span<const PlacedPart> parts = {});
 
-/// Checks a plan by following who wrote each byte last: no operation, and no output at the end, may read what
-/// something else has written since. Throws Error (internal) naming operation and value. Takes as long as
-/// there are bytes in all values.
+/// Verifies a plan: follows the last writer of each byte, and checks that no operation and no output reads a
+/// byte that another value has overwritten. Throws Error (internal) with operation and value. Takes time in
+/// proportion to the bytes of all values.
 void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& plan);
 
-/// By position in the schedule, for operations and groups that no node contains; empty elsewhere.
+/// The values of operations and fusions at the top level, by position in the schedule; empty for other nodes.
 std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule,
                                     const std::vector<ValueId>& roots, const std::vector<ValueId>& splats);
 

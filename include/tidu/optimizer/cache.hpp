@@ -1,10 +1,10 @@
-// cache.hpp - CompileCache: what was compiled, by the structure that it was compiled from, so that a second
-// run of the same structure builds nothing. Bounded in entries and bytes (the longest unused go first),
-// thread-safe, and of no backend: it does not know what it keeps. One for the process, compile_cache(),
-// serves eager operations and their backward, lazy evaluation, hot paths and compile(f).
+// cache.hpp - CompileCache: compiled results by the structure of their input, so that a structure is compiled
+// once. It is limited in entries and bytes (least recently used entries go first), thread-safe, and
+// independent of backends: values are type-erased. The process's cache, compile_cache(), serves eager
+// operations and their backward, lazy evaluation, hot paths and compile(f).
 //
-// A hit is confirmed: addresses say where to look, and words and graphs are compared one by one, so that two
-// structures that share an address are two entries.
+// A hit is confirmed: the address selects candidates, and words and graphs are then compared in full. Two
+// structures with equal addresses are two entries.
 #pragma once
 
 #include <cstddef>
@@ -19,55 +19,55 @@
 
 namespace tidu {
 
-/// What a cache may hold.
+/// Limits of a cache.
 struct CacheLimits {
-  std::size_t entries = 16384;                 ///< most entries
-  std::size_t bytes = std::size_t{512} << 20;  ///< most bytes, as those who compile estimate them
+  std::size_t entries = 16384;                 ///< maximum number of entries
+  std::size_t bytes = std::size_t{512} << 20;  ///< maximum bytes, as estimated by the callers
 };
 
-/// What a cache has done so far, and what it holds. Counters only grow.
+/// Counters of a cache, which only grow, and its present contents.
 struct CacheStatistics {
-  std::uint64_t hits = 0;        ///< found, or made by another thread while this one waited
-  std::uint64_t misses = 0;      ///< made
-  std::uint64_t failures = 0;    ///< misses that threw, and left nothing
+  std::uint64_t hits = 0;        ///< found, or compiled by another thread while this one waited
+  std::uint64_t misses = 0;      ///< compiled
+  std::uint64_t failures = 0;    ///< misses that threw and left no entry
   std::uint64_t evictions = 0;   ///< entries dropped because of the limits
-  std::uint64_t compile_ns = 0;  ///< time that making took, failures included
-  std::size_t entries = 0;       ///< held now
-  std::size_t bytes = 0;         ///< of those
+  std::uint64_t compile_ns = 0;  ///< total time of compilation, including failures
+  std::size_t entries = 0;       ///< present entries
+  std::size_t bytes = 0;         ///< bytes of present entries
 };
 
-/// What is looked for: all that changes what would be made, and nothing else.
+/// The key of an entry: everything that affects the compiled result, and nothing else.
 struct CacheRequest {
-  /// Well-mixed bits of all that tells requests apart; equal requests have equal ones.
+  /// A well-mixed hash of the whole request; equal requests have equal addresses.
   Key128 address{};
-  /// Compared one by one: executor, options, placement, structure.
+  /// Compared word by word: executor, options, placement, structure.
   std::span<const std::uint64_t> words{};
-  /// Compared operation by operation and name by name (names are in messages; the key of an input that has a
-  /// name is none), when there is one.
+  /// Compared operation by operation and name by name, if not null. (Names occur in messages; an input with a
+  /// name is compared by it and not by its key.)
   const Graph* graph = nullptr;
 };
 
-/// What is made on a miss, and how many bytes it counts for.
+/// The result of a miss.
 template <class T>
 struct CacheMade {
-  std::shared_ptr<const T> value;  ///< what is kept and handed out
-  std::size_t bytes = 0;           ///< an estimate
+  std::shared_ptr<const T> value;  ///< the value to keep and return
+  std::size_t bytes = 0;           ///< estimated size
 };
 
-/// The cache. Any thread may call anything at any time.
+/// The cache. All functions may be called from any thread at any time.
 class CompileCache {
  public:
-  /// With these limits.
+  /// An empty cache with these limits.
   explicit CompileCache(const CacheLimits& limits = CacheLimits());
   CompileCache(const CompileCache&) = delete;
   CompileCache& operator=(const CompileCache&) = delete;
   ~CompileCache();
 
-  /// What was made for that request, or what make() (which returns a CacheMade<T>) makes now. Of threads that
-  /// ask for the same at once one makes it and the others wait. What make() throws passes through to its
-  /// caller and nothing is kept; those who waited try for themselves. make() runs without a lock and may use
-  /// the cache. Requests for another T never meet. What is dropped from the cache lives on with those who
-  /// hold it.
+  /// The value for the request: the present one, or the result of make(), which returns a CacheMade<T>. If
+  /// several threads ask for it at the same time, one makes it and the others wait. If make() throws, the
+  /// exception passes to its caller, nothing is kept, and each waiting thread tries itself. make() runs
+  /// without a lock and may use the cache. Requests for different T never match. A value that is dropped from
+  /// the cache lives on while others hold it.
   template <class T, class Make>
   std::shared_ptr<const T> get(const CacheRequest& request, Make&& make) {
     const auto untyped = [&make]() -> CacheMade<void> {
@@ -77,22 +77,22 @@ class CompileCache {
     return std::static_pointer_cast<const T>(find_or_make(request, &kind_of<T>, untyped));
   }
 
-  /// What was made for that request, which counts as a hit; null where nothing was, or while it is being
-  /// made: this never waits.
+  /// The present value for the request, counted as a hit; null if there is none or it is still being made.
+  /// Never waits.
   template <class T>
   std::shared_ptr<const T> find(const CacheRequest& request) {
     return std::static_pointer_cast<const T>(find_made(request, &kind_of<T>));
   }
 
-  /// The counters as they are now.
+  /// A snapshot of the counters.
   CacheStatistics statistics() const;
-  /// Drops everything that is not being made just now; returns the number of entries. Of compile_cache() also
-  /// the templates of recorded graphs that no tape uses (eager::clear_templates), which keep what was
-  /// compiled.
+  /// Drops all entries that are not being made at the moment, and returns their number. For compile_cache()
+  /// this includes the templates of recorded graphs that no tape uses (eager::clear_templates), which hold
+  /// compiled values.
   std::size_t clear();
-  /// Those that are in force.
+  /// The present limits.
   CacheLimits limits() const;
-  /// Drops what is beyond the new limits. Returns those that were in force.
+  /// Sets new limits, drops entries beyond them, and returns the former limits.
   CacheLimits set_limits(const CacheLimits& limits);
 
  private:
@@ -106,7 +106,7 @@ class CompileCache {
   std::unique_ptr<State> state_;
 };
 
-/// The process's cache; made once, never destroyed. A child after fork() finds it usable.
+/// The process's cache. It is created once and never destroyed, and is usable in a child after fork().
 CompileCache& compile_cache();
 
 }  // namespace tidu

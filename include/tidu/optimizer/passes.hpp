@@ -1,5 +1,5 @@
-// passes.hpp - the passes of optimize(), each a function from graph to graph, and what is found out about the
-// values of a graph for whoever runs it.
+// passes.hpp - the passes of optimize(), each a function from graph to graph, and analyses of the values of a
+// graph, which executors also use.
 #pragma once
 
 #include <cstddef>
@@ -11,47 +11,47 @@
 
 namespace tidu::passes {
 
-/// The same function without operations that only name a graph: an operation with trait holds_graph and an
-/// attribute `graph` whose interface is that of the operation stands for what is in that graph, which is
-/// written in its place, at any depth. The graph itself when there is no such operation. Operations for which
-/// `stays` is true are left as they are. Iterative; throws Error (invalid_argument) beyond `max_operations`.
+/// Inlining. An operation with trait holds_graph and an attribute `graph` whose interface is that of the
+/// operation is replaced by the operations of that graph, at any depth. Returns the graph itself if there is
+/// no such operation. Operations for which `stays` is true are kept. Iterative; throws Error
+/// (invalid_argument) beyond `max_operations`.
 Graph inline_graphs(const Graph& graph, std::size_t max_operations,
                     const std::function<bool(const Operation&)>& stays = {});
 
-/// The name that it had.
+/// Its former name.
 [[deprecated("use inline_graphs")]] inline Graph write_out_graphs(
     const Graph& graph, std::size_t max_operations, const std::function<bool(const Operation&)>& stays = {}) {
   return inline_graphs(graph, max_operations, stays);
 }
 
-/// The same function as prune gives it, with what the simplify rules of its primitives put in the place of
-/// operations (docs/optimizer.md). One sweep, linear in the size of the graph. Inputs, outputs and impure
-/// operations stay what they are, and nothing is moved across a barrier. Throws Error (internal) for a rule
-/// that gives other types than the operation.
+/// Simplification, in one sweep: drops dead code and merges equal operations as prune does, and applies the
+/// simplify rules of the primitives (docs/optimizer.md). Linear in the size of the graph. Inputs, outputs and
+/// impure operations are kept, and nothing is moved across a barrier. Throws Error (internal) if a rule
+/// returns other types than those of the operation.
 Graph simplify(const Graph& graph, bool fast_math);
 
-/// The same function with tensors in the place of values that depend on constants alone and have, like all
-/// that they are computed from, at most `options.constant_bytes` bytes (or are carried by an operation), and
-/// with what simplify then does, where `options` say so. The evaluator is called once, for all values
-/// together, and not at all where there are none; where it throws Error, nothing is done, as in a set of
-/// primitives without a vocabulary for constants. Throws Error (execution) when it gives other types.
+/// Constant folding. Replaces values that depend on constants alone by tensors, if they and all values in
+/// their computation have at most `options.constant_bytes` bytes (or are carried by an operation); then
+/// simplifies, according to `options`. Calls the evaluator at most once, for all values together. Returns the
+/// graph without change if the evaluator throws Error, or if the set of primitives has no vocabulary for
+/// constants. Throws Error (execution) if the evaluator returns other types.
 Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, const OptimizeOptions& options);
 
-/// The same function, in which operations that run graphs on the same operands, step by step the same
-/// carries, are one that gives the results of all: see Note [Merged loops] in merge_loops.cpp. Operations
-/// whose graphs have little in common stay. The graph itself where there are none to merge.
+/// Loop merging. Operations that run graphs on the same operands, with the same carries in each step, become
+/// one operation with the results of all: see Note [Merged loops] in merge_loops.cpp. Operations whose graphs
+/// have little in common are kept. Returns the graph itself if there is nothing to merge.
 Graph merge_loops(const Graph& graph);
 
-/// By value: is it made once, when the program is compiled? Results of operations without operands, of trait
-/// constant, that have at most `constant_bytes` bytes or that the operation carries as a tensor.
+/// Indexed by value: is it computed once, at compilation? True for results of operations without operands and
+/// with trait constant, if they have at most `constant_bytes` bytes or the operation carries them as a
+/// tensor.
 std::vector<bool> find_constants(const Graph& graph, std::size_t constant_bytes);
 
-/// By value: the value whose memory it shares, because nothing but operations of trait view stands between
-/// them; itself otherwise.
+/// Indexed by value: the value whose memory it shares through operations of trait view; otherwise itself.
 std::vector<ValueId> storage_roots(const Graph& graph);
 
-/// By value: the value of one element whose element all of its elements are, itself if it has one element
-/// itself or is an operation's literal repeated, or no_index when elements may differ. Views are seen
+/// Splats, indexed by value: a value of one element to which all its elements are equal; itself if it has one
+/// element or is the repeated literal of an operation; no_index if elements may differ. Views are looked
 /// through.
 std::vector<ValueId> find_splats(const Graph& graph);
 
