@@ -1,18 +1,18 @@
-// convolution_padding.hpp - NaN where an infinite element of a kernel meets padding.
+// convolution_padding.hpp - NaN where a kernel element that is infinite or NaN meets padding.
 //
-// Note [Padding is zero]: where a window meets padding, or a zero that dilation of lhs puts between elements,
-// the kernel's element is multiplied by 0, so that an infinite one and NaN make NaN. The ways to compute a
-// convolution leave most such products out: here their NaN are put where they belong, behind the convolution.
-// That there are none is found by a look at the kernel or at the result, whichever is smaller: what is not
-// finite in the kernel is not in the result either, if a window meets an element of lhs there.
+// Note [Padding is zero]: where a window meets padding, or a zero that dilation of lhs inserts, the kernel
+// element is multiplied by 0, so an infinite or NaN element gives NaN. The methods of convolution skip most
+// of these multiplications; this step adds the missing NaNs after the convolution. To detect that there are
+// none, it checks the kernel or the result, whichever is smaller: a kernel element that is not finite makes
+// the result not finite if a window uses it with an element of lhs.
 #pragma once
 
 #include "cpu/convolution/convolution.hpp"
 
 namespace tidu::cpu_detail {
 
-/// `convolution`, a plan of the shape for elements of T, and then those NaN; itself where no window meets a
-/// zero.
+/// Extends `convolution`, a plan of the shape for elements of T, by that step. Returns `convolution` itself
+/// if no window meets a zero.
 template <class T>
 Plan with_zero_padding(Plan convolution, const ConvShape& shape);
 

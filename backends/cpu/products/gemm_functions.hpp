@@ -1,5 +1,5 @@
-// The table of what one instruction set has. Included by gemm_avx512.cpp, gemm_avx2.cpp and gemm_baseline.cpp
-// alone: see gemm_kernels.hpp.
+// gemm_functions.hpp - the table of GEMM kernels of one instruction set. Only gemm_avx512.cpp, gemm_avx2.cpp
+// and gemm_baseline.cpp include it: see gemm_kernels.hpp.
 #pragma once
 
 #include "cpu/products/gemm_kernels.hpp"
@@ -18,7 +18,7 @@ constexpr GemmKernel narrow_function() {
 
 template <class T, bool Complex, AOrder Order>
 constexpr GemmUpdates update_function() {
-  if constexpr (!Complex && static_cast<T>(0.5) != static_cast<T>(0)) {  // not of integers
+  if constexpr (!Complex && static_cast<T>(0.5) != static_cast<T>(0)) {  // not for integers
     return update_rows<T, Order>;
   } else {
     return nullptr;

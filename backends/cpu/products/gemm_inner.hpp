@@ -1,5 +1,5 @@
-// Products with few rows and a transposed B: inner products. A part of gemm_kernels.hpp, which tells what
-// TIDU_GEMM_ISA is.
+// gemm_inner.hpp - GEMM with few rows and a transposed B, as inner products along contiguous rows. Part of
+// gemm_kernels.hpp, which explains TIDU_GEMM_ISA.
 #pragma once
 
 #include <type_traits>
@@ -19,11 +19,11 @@ TIDU_GEMM_INLINE T total(Vector<T> v) {
   return part[0];
 }
 
-/// Vectors of terms that are added up one after another, before their sums are added to those of all: the
-/// rounding of long inner products stays that of short ones.
+/// Number of vectors of terms whose sum is added to the total at once. The rounding error of long inner
+/// products stays that of short ones.
 inline constexpr Index kVectorsTogether = 64;
 
-/// c[j] = sum over p of a[p] b[j, p] for j < J, k scalars to a row.
+/// c[j] = sum over p of a[p] b[j, p] for j < J, with k scalars in a row.
 template <class T, bool Complex, int J>
 void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, Adding adding) {
   Vector<T> sum[J][2];
@@ -89,14 +89,15 @@ void inner_products(Index k, const T* a, const T* b, Index b_stride, T* c, Addin
   }
 }
 
-/// Terms of inner products up to which a vector of them is not worth its being summed up: of one product a
-/// member, and of more, which share a row of A.
+/// Maximum number of terms for which a loop over scalars beats vectors, whose lanes must be summed at the
+/// end: for one inner product per batch member, and for several that share a row of A.
 inline constexpr Index kFewTerms = 32;
 template <class T>
 inline constexpr Index kFewTermsOfMany = sizeof(T) == 8 ? 7 : 16;
 
-/// `count` inner products of real vectors of k terms, each term added to the sum of those before; several at
-/// once, so that an addition need not wait for that before. A, B and C of the next are so many scalars on.
+/// Computes `count` inner products of real vectors with k terms, each in the order of the terms. Several run
+/// at the same time, so that additions need not wait for one another. A, B and C of the next inner product
+/// are `a_step`, `b_step` and `c_step` scalars further.
 template <class T>
 void few_terms(Index count, Index k, const T* a, Index a_step, const T* b, Index b_step, T* c, Index c_step,
                Adding adding) {

@@ -1,17 +1,18 @@
-// The product for one instruction set. Included, by gemm_functions.hpp, by gemm_avx512.cpp, gemm_avx2.cpp and
-// gemm_baseline.cpp, each compiled with its own flags and with TIDU_GEMM_ISA, a namespace of its own:
-// nothing here, and no template of another library, is instantiated in two of them, so the linker can never
-// take code for a newer CPU where an older one must run (which is why not even std::min occurs).
+// gemm_kernels.hpp - GEMM for one instruction set. gemm_functions.hpp includes it in gemm_avx512.cpp,
+// gemm_avx2.cpp and gemm_baseline.cpp, which are compiled with different flags and a namespace TIDU_GEMM_ISA
+// of their own. Invariant: no code here, and no template of another library (not even std::min), is
+// instantiated in two of these files. The linker therefore cannot choose code for a newer CPU where an older
+// one must run.
 //
-// The method is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): C
-// in tiles held in registers, B packed into panels of a tile's width that stay in the second-level cache, the
-// rows of A that a row of tiles needs in the first. Vectors lie along the rows of C, so that A is only ever
-// broadcast: it is copied, never transposed. Products whose operands stay in the second-level cache anyway
-// read them where they are.
+// Method: Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). Tiles of C are
+// held in registers. B is packed into panels as wide as a tile, which stay in the second-level cache. The
+// rows of A for a row of tiles stay in the first-level cache. Vectors lie along the rows of C, so elements of
+// A are broadcast; A may be copied, but is never transposed. Operands that fit in the second-level cache
+// anyway are read in place.
 //
-// Complex products keep for each complex row of A two real ones: P = re(A) B and Q = im(A) B on interleaved
-// B, joined as P + i Q when a tile is stored. Every multiplication is then half of a useful one, as in real
-// products.
+// A complex GEMM computes two real rows for each complex row of A: P = re(A) B and Q = im(A) B on interleaved
+// B. They are joined as P + i Q when a tile is stored. No multiplication is wasted: a complex product takes
+// four real ones.
 #pragma once
 
 #include "cpu/products/gemm.hpp"
@@ -26,7 +27,7 @@
 #include "cpu/products/gemm_zeros.hpp"
 
 namespace tidu::cpu_detail {
-/// At least `bytes` bytes of the calling thread's own, aligned to 64 and valid until its next call
+/// At least `bytes` bytes that belong to the calling thread, aligned to 64 and valid until its next call
 /// (gemm.cpp).
 void* gemm_workspace(std::int64_t bytes);
 }  // namespace tidu::cpu_detail
@@ -45,7 +46,7 @@ struct Product : Ways<T, Complex> {
       Base::kWideVectors;
   using typename Base::Cut, typename Base::Ends, typename Base::Panels;
 
-  /// Zeros behind the ends of rows.
+  /// Sets the elements after the row ends to zero.
   static void clear(Index m, Index width, T* c, Index ldc, const Ends& ends) {
     const Panels panels(m, kTileRows, ends);
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
@@ -59,7 +60,7 @@ struct Product : Ways<T, Complex> {
     return {trans ? k : m, (trans ? m : k) * kScalars, a, lda};
   }
 
-  /// A row of tiles, `width` scalars wide: B's panels are `panel_b` apart.
+  /// Computes a row of tiles, `width` scalars wide. Panels of B are `panel_b` apart.
   template <AOrder Order>
   static TIDU_GEMM_INLINE void row_of_tiles(int rows, Index width, Index k, const T* a, Index a_stride,
                                             const T* b, Index b_stride, Index panel_b, T* c, Index ldc,
@@ -75,7 +76,7 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// Likewise, of each panel only the terms that it has, and of those `own`.
+  /// As row_of_tiles, but multiplies only the terms that are both in the panel and in `own`.
   template <AOrder Order>
   static TIDU_GEMM_INLINE void row_of_terms(const Terms& own, const TermsOfPanels& panels, int rows,
                                             Index width, const T* a, Index a_stride, const T* b,
@@ -91,8 +92,8 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// Terms of a row of tiles that A has not only zeros for: all where that leaves few out, or B is not
-  /// finite.
+  /// The terms of a row of tiles that are not all zeros in A. All terms if few would be left out, or if B is
+  /// not finite.
   template <AOrder Order>
   static Terms terms_of(int rows, Index k, const T* a, Index lda, Finite<T>& b) {
     const Terms terms = Order == AOrder::rows ? find_terms_of_rows<T>(rows, k, kScalars, a, lda)
@@ -100,11 +101,11 @@ struct Product : Ways<T, Complex> {
     return 4 * terms.count() <= 3 * k && b.get() ? terms : Terms{0, k};
   }
 
-  /// C (m rows, `width` scalars) = or += A B, or A B + 0.0, over k terms, B where it is.
+  /// C (m rows, `width` scalars) = A B, += A B, or = A B + 0.0, over k terms, with B in place.
   template <AOrder Order>
   static void multiply_in_place(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
                                 T* c, Index ldc, Adding adding, const Ends& ends) {
-    if (m == 1 && ends.at == nullptr) {  // all that counts is the reading of B, so wide pieces of its rows
+    if (m == 1 && ends.at == nullptr) {  // only reading B matters, so its rows are read in wide pieces
       constexpr Index kWide = kWideVectors * kLanes<T>;
       const Index count = width / kWide;
       if (count > 0)
@@ -129,7 +130,7 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// Likewise, without terms that have zeros alone.
+  /// As multiply_in_place, without the terms that are all zeros.
   template <AOrder Order>
   static void multiply_in_terms(const Cut& cut, Index m, Index width, Index k, const T* a, Index lda,
                                 const T* b, Index ldb, T* c, Index ldc, Adding adding, const Ends& ends) {
@@ -145,7 +146,7 @@ struct Product : Ways<T, Complex> {
       }
       return;
     }
-    const bool looks_at_a = width >= 4 * kWidth;  // otherwise its terms are few to multiply
+    const bool looks_at_a = width >= 4 * kWidth;  // otherwise few multiplications could be saved
     const Panels& panels = cut.panels;
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
@@ -156,10 +157,10 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// Likewise with B in panels: one row of tiles after the other, so that its rows of A stay in the
-  /// first-level cache and B comes from the second in order. Panels of B lie `panel_b` apart; where these are
-  /// of all terms, `known` tells which they have from the `first` one on. The rows of A are copied to
-  /// `room_a`, where that is given.
+  /// As multiply_in_place with B in panels. It computes one row of tiles after another: their rows of A stay
+  /// in the first-level cache, and B comes from the second in order. Panels of B are `panel_b` apart. If the
+  /// panels have all terms, `known` has the nonzero ones from term `first` on. If `room_a` is not null, the
+  /// rows of A are copied there.
   template <AOrder Order>
   static void multiply_packed(Index m, Index width, Index first, Index k, const T* a, Index lda, const T* b,
                               Index panel_b, const Terms* known, T* c, Index ldc, Adding adding, T* room_a,
@@ -217,8 +218,8 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// Likewise by a transposed B where A stays near: each panel is used as soon as it is made, or while it is
-  /// made, and another takes its place.
+  /// As multiply_packed for a transposed B, if A stays near: each panel is used as it is made, or right
+  /// after, and the next one overwrites it.
   template <AOrder Order>
   static void multiply_by_panels(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
                                  T* c, Index ldc, Adding adding) {
@@ -246,7 +247,7 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// By a transposed B as C^T = B A^T, in parts that are transposed.
+  /// For a transposed B: computes C^T = B A^T in parts, and transposes these.
   static void multiply_transposed(bool trans_a, Index m, Index n, Index k, const T* a, Index lda, const T* b,
                                   Index ldb, T* c, Index ldc) {
     constexpr Index kPart = 64;  // rows of C^T
@@ -269,9 +270,10 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// One member of the batch. Leading dimensions in scalars; m0, the rows of the whole product and not of
-  /// this piece, decides the method, so that pieces sum as the whole would. `of_panels`, if not
-  /// null: b is what pack made, from the first column of this piece on, and these are its panels' terms.
+  /// Computes one member of the batch. Leading dimensions are in scalars. The method depends on m0, the
+  /// number of rows of the whole GEMM instead of the piece, so that pieces have the same bits as the whole.
+  /// If `of_panels` is not null, b was packed, beginning with the first column of this piece, and `of_panels`
+  /// are the terms of its panels.
   static void one(bool trans_a, bool trans_b, Index m, Index n, Index k, Index m0, const T* a, Index lda,
                   const T* b, Index ldb, T* c, Index ldc, Adding adding, Ends ends, const Terms* of_panels) {
     const Index width = n * kScalars;
@@ -400,7 +402,7 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// See GemmFunctions::narrow: a square B of N columns, of which `range` has all.
+  /// See GemmFunctions::narrow: a square B of N columns, all of which are in `range`.
   template <int N>
   static void run_narrow(const GemmCall& call, const GemmRange& range, const void* a, const void* b,
                          void* c) {
@@ -415,13 +417,13 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  /// Behind a packed B: the terms of its panels.
+  /// The terms of the panels, which are stored after a packed B.
   static const Terms* terms_of_packed(const GemmCall& call, const void* packed) {
     const Index panels = packed_panel_bytes(call.n * kScalars * static_cast<Index>(sizeof(T)), call.k);
     return reinterpret_cast<const Terms*>(static_cast<const char*>(packed) + panels);
   }
 
-  /// All of B in panels, of all terms each, and behind them which terms each has not only zeros for.
+  /// Packs all of B into panels with all terms, followed by the nonzero terms of each panel.
   static void pack(const GemmCall& call, const void* b, void* to) {
     const Index width = call.n * kScalars;
     pack_b(static_cast<const T*>(b), call.ldb * kScalars, call.trans_b, call.k, width, static_cast<T*>(to));

@@ -1,6 +1,6 @@
-// Products of many rows with a small square matrix, of 2, 4 or 8 columns: a vector holds several rows of A,
-// and of C. A part of gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is. Terms are added in the order in
-// which tiles add them, so the bits are the same.
+// gemm_narrow.hpp - GEMM of many rows with a small square B of 2, 4 or 8 columns: one vector holds several
+// rows of A or of C. Terms are added in the same order as in tiles, so the bits are the same. Part of
+// gemm_kernels.hpp, which explains TIDU_GEMM_ISA.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
-/// Of rows of N elements each: element P in the place of all.
+/// Broadcasts element P of each row of N elements within that row.
 template <class T, int N, int P, int... I>
 TIDU_GEMM_INLINE Vector<T> repeat_in_rows(Vector<T> v, std::integer_sequence<int, I...>) {
   return __builtin_shufflevector(v, v, (I / N * N + P)...);
@@ -23,8 +23,8 @@ TIDU_GEMM_INLINE Vector<T> rows_times(Vector<T> rows, const Vector<T>* b, std::i
   return sum;
 }
 
-/// C (m rows) = or += A B, or A B + 0.0, all of N columns, rows of A and C one behind the other: as many rows
-/// as fill whole vectors. Says how many.
+/// C (m rows) = A B, += A B, or = A B + 0.0, with N columns and contiguous rows of A and C. Computes as many
+/// rows as fill whole vectors, and returns their number.
 template <class T, int N>
 Index multiply_narrow(Index m, const T* a, const T* b, Index ldb, bool trans_b, T* c, Adding adding) {
   constexpr int kTogether = kLanes<T> / N;

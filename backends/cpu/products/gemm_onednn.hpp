@@ -1,39 +1,39 @@
-// Products by oneDNN's dnnl_sgemm, where tidu was built with it: which products gain from it, and how they
-// are cut into pieces.
+// gemm_onednn.hpp - GEMM by oneDNN's dnnl_sgemm, if tidu was built with it: the choice between oneDNN and
+// tidu's kernels, and the division into pieces.
 //
-// oneDNN's bits depend on the sizes of a call and on its number of threads. So each call is made with one
-// thread, and the cut into calls follows from the sizes and from the processors of the machine, never from
-// the number of threads: any number of them gives the same bits.
+// oneDNN's bits depend on the sizes of a call and on its number of threads. Each call therefore uses one
+// thread, and the pieces depend on the sizes and the machine's number of processors alone. The number of
+// threads does not change the bits.
 #pragma once
 
 #include "cpu/products/gemm.hpp"
 
 namespace tidu::cpu_detail::onednn {
 
-/// Whether oneDNN was built in and measured faster than our kernels for such a product (docs/products.md);
-/// decided by type, transposes, m, n and k.
+/// Is oneDNN built in, and was it measured faster than tidu's kernels for such a GEMM (docs/products.md)?
+/// Depends on type, transposes, m, n and k.
 [[nodiscard]] bool is_faster(const GemmCall& call) noexcept;
 
-/// Pieces of one member of a batch: how many along the rows and the columns of C, and the units at whose
-/// multiples they begin.
+/// Pieces of one batch member: their number along the rows and columns of C, and the units at whose multiples
+/// they begin.
 struct Cut {
   int row_pieces = 1, column_pieces = 1;
   std::int64_t row_unit = 1, column_unit = 1;
 };
 
-/// About as many pieces as the machine has processors, fewer where they would be too small to be fast.
+/// About as many pieces as the machine has processors, or fewer if they would be too small to be fast.
 [[nodiscard]] Cut cut(const GemmCall& call) noexcept;
 
-/// A GemmKernel for f32: a range of C on the calling thread. Throws std::bad_alloc where oneDNN finds no
-/// memory. Not to be called where is_faster is always false.
+/// A GemmKernel for f32: computes a range of C on the calling thread. Throws std::bad_alloc if oneDNN finds
+/// no memory. Must not be called if is_faster is always false.
 void product(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c);
 
-/// C = scale A B, or C += scale A B, of a range of C, likewise; `scale` is finite and not 0. False, with
-/// nothing done, where oneDNN finds no memory.
+/// Computes C = scale A B, or C += scale A B, for a range of C on the calling thread; `scale` is finite and
+/// not 0. Returns false, and leaves C unchanged, if oneDNN finds no memory.
 bool multiply(const GemmCall& call, const GemmRange& range, const void* a, const void* b, float scale,
               bool add, void* c) noexcept;
 
-/// About the bytes that oneDNN allocates for that, and uses.
+/// Approximate bytes that oneDNN allocates and uses for the range.
 [[nodiscard]] std::size_t working_bytes(const GemmCall& call, const GemmRange& range) noexcept;
 
 }  // namespace tidu::cpu_detail::onednn

@@ -1,8 +1,7 @@
-// Products that are made ready once and run many times: see GemmReady. A part of gemm_functions.hpp, which
-// tells what TIDU_GEMM_ISA is.
-//
-// Finding the tiles of a short product takes a twentieth of a microsecond, in which the multiplications of
-// the one before come to an end: those of the next should be on their way.
+// gemm_ready.hpp - prepared GEMMs, for one plan and many runs: see GemmReady. The choice of tiles, which
+// depends on the sizes alone, is made once. For a short GEMM it takes so long that the multiplications of the
+// preceding GEMM end before the next ones are issued. Part of gemm_functions.hpp, which explains
+// TIDU_GEMM_ISA.
 #pragma once
 
 #include "cpu/products/gemm_small.hpp"

@@ -1,7 +1,7 @@
-// Products, one or many of a batch, of columns of tiles: what depends on their sizes alone is found once, and
-// the B of small ones, which fits the first-level cache beside all else, is packed on the stack. A part of
-// gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is. The tiles are those of larger products, so the bits
-// are the same.
+// gemm_small.hpp - small GEMMs, single or batched, by columns of tiles. The choice of tiles is made once for
+// all members. A small transposed B, which fits in the first-level cache with the other operands, is packed
+// on the stack. The tiles are those of larger GEMMs, so the bits are the same. Part of gemm_kernels.hpp,
+// which explains TIDU_GEMM_ISA.
 #pragma once
 
 #include "cpu/products/gemm_tiles.hpp"
@@ -10,10 +10,11 @@
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
-/// Rows of C, and rows of B in panels of a tile's width, at most.
+/// Maximum number of rows of C, and of rows of B in panels as wide as a tile.
 inline constexpr Index kSmallRows = 64, kSmallPanel = 64;
 
-/// The tiles of one width, by rows: first those of `rows` + 1 rows, `more` of them, then those of `rows`.
+/// A column of tiles of one width: first `higher_count` tiles with one more row, and then `lower_count`
+/// tiles.
 template <class T, bool Complex, AOrder Order>
 struct ColumnOfTiles {
   WidthOfTiles<T> width;
@@ -25,7 +26,7 @@ struct ColumnOfTiles {
   ColumnOfTiles(Index m, Index left, Index lda_of, Index ldc_of, Index near)
       : width(left), lda(lda_of), ldc(ldc_of) {
     constexpr int kStep = Complex ? 2 : 1;
-    // Rows that are a page or half of one apart are in the same sets of the cache, of 8 lines or so.
+    // Rows whose distance is a multiple of half a page fall into the same cache sets, of 8 lines or so.
     const bool is_apart = Order == AOrder::rows && lda * static_cast<Index>(sizeof(T)) % 2048 == 0;
     const Index count = ceil_div(m, (width.kind >= narrow && !is_apart ? kNarrowRows : near) / kStep);
     const Index rows = m / count, step = Order == AOrder::rows ? lda : kStep;
@@ -49,9 +50,10 @@ struct ColumnOfTiles {
   }
 };
 
-/// By a transposed B of n rows. On Zen 4, which turns it beside its multiplications, in tiles that each turn
-/// it, of nearly the same height. Elsewhere, and where rows of A are half pages apart, such tiles make the
-/// first rows of C, and others from what those have put to a panel the rest.
+/// GEMM with a transposed B of n rows. Zen 4 transposes in parallel with multiplications: there each tile
+/// transposes B, and all tiles have nearly the same height. On other CPUs, or if the rows of A are multiples
+/// of half a page apart, such tiles compute only the first rows of C and store the transposed B in a panel;
+/// ordinary tiles compute the other rows from the panel.
 template <class T, AOrder Order>
 class TurningProduct {
   static constexpr Index kLanesOf = kLanes<T>, kWidth = kTileVectors * kLanesOf;
@@ -83,10 +85,10 @@ class TurningProduct {
   }
 
   bool is_one() const { return !needs_panel() && lower_ + higher_ == 1 && n_ <= kLanesOf; }
-  /// Room for as many rows of kTileVectors vectors as there are terms.
+  /// Does run() need a panel? It has as many rows of kTileVectors vectors as there are terms.
   bool needs_panel() const { return rest_ > 0; }
 
-  /// Of products of one tile each.
+  /// Computes several members of one tile each.
   TIDU_GEMM_INLINE void run_each(Index count, const TileSteps& steps, Index k, const T* a, const T* b, T* c,
                                  Adding adding) const {
     tiles_(count, steps, 1, k, a, lda_, b, rows_, nullptr, c, ldc_, adding);
@@ -117,7 +119,7 @@ class TurningProduct {
     if (whole_width > 0) columns(0, whole_width, {rest_, kWidth, lda_, ldc_, near});
     if (whole_width < n_) columns(whole_width, n_, {rest_, n_ - whole_width, lda_, ldc_, near});
   }
-  // `blocks` tiles below one another, of n columns up to the last, or of whole vectors.
+  // Computes `blocks` tiles below one another, for n columns; the last columns may be a part of a vector.
   void turn(TurningFunction<T> tiles, Index blocks, Index n, Index k, const T* a, const T* b, T* panel, T* c,
             Adding adding) const {
     const Index count = n / kLanesOf, whole_width = count * kLanesOf;
@@ -133,8 +135,7 @@ class TurningProduct {
   TurningFunction<T> tiles_, higher_tiles_ = nullptr;
 };
 
-/// A product, or the members of a batch, whose rows and whose members are so many scalars apart. The width of
-/// C is in scalars.
+/// A GEMM, or a batch of members; distances of rows and members are in scalars, and so is the width of C.
 struct Extents {
   Index m, width, k;
   Index lda, ldb, ldc;
@@ -142,8 +143,8 @@ struct Extents {
   Adding adding;
 };
 
-/// By columns of tiles, all of them of one height but for one row. A transposed B is packed on the stack, for
-/// which it has to be small.
+/// GEMM by columns of tiles whose heights differ by at most one row. A transposed B is packed on the stack,
+/// so it must be small.
 template <class T, bool Complex, AOrder Order, bool TransB>
 class StraightProduct {
   static constexpr Index kWidth = kTileVectors * kLanes<T>, kScalars = Complex ? 2 : 1;
@@ -176,7 +177,7 @@ class StraightProduct {
         end_(of.m, of.width - last_, of.lda, of.ldc, near),
         steps_{of.stride_a, TransB ? of.k * kWidth : of.stride_b, of.stride_c} {}
 
-  // A tile a member, one after another.
+  // One tile for each member, one after another.
   void run_each(const T* a, const T* b, T* panel, T* c) const {
     const auto tiles = [&](Index count, const T* from, Index ldb) __attribute__((always_inline)) {
       end_.lower(count, steps_, of_.k, a, of_.lda, from, ldb, c, of_.ldc, end_.width.last_lanes, of_.adding);
@@ -204,12 +205,13 @@ class StraightProduct {
   }
 
   Extents of_;
-  Index last_;  // where the last tile begins
+  Index last_;  // first column of the last tile
   ColumnOfTiles<T, Complex, Order> whole_, end_;
   TileSteps steps_;  // between members
 };
 
-/// By a transposed B that tiles turn; it has to be small where a panel is needed, which is on the stack.
+/// GEMM with a transposed B that tiles transpose. If it needs a panel, which is on the stack, it must be
+/// small.
 template <class T, AOrder Order>
 class TransposedMatmul {
  public:

@@ -1,4 +1,5 @@
-// Tiles of C that are held in registers. A part of gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is.
+// gemm_tiles.hpp - tiles of C in registers: the microkernel of GEMM for each number of rows and each width,
+// and the limits that choose among them. Part of gemm_kernels.hpp, which explains TIDU_GEMM_ISA.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,13 @@
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
-/// How a tile finds A. `rows`: real row r at a + r * stride, the sum along it contiguous (a row-major A).
-/// `columns`: row r at a + r, the next term of the sum `stride` further (a transposed A). Complex rows come
-/// as pairs of real ones.
+/// The layout of A in a tile. `rows` (a row-major A): real row r starts at a + r * stride, and its terms are
+/// contiguous. `columns` (a transposed A): row r starts at a + r, and its terms are `stride` apart. A complex
+/// row is a pair of real rows.
 enum class AOrder : std::uint8_t { rows, columns };
 
-/// C = X + scale AB, or X - scale AB, X being where the first tile begins, its rows as far apart as those of
-/// C; and AB where it is wanted, likewise.
+/// The epilogue in a tile: C = X + scale AB or X - scale AB. `x` is the address for the first tile, with rows
+/// as far apart as those of C; `product`, the destination of AB, has the same layout.
 template <class T>
 struct TileUpdate {
   const T* x;
@@ -25,13 +26,12 @@ struct TileUpdate {
   T* product;  // or null
 };
 
-/// How far, in scalars, A, B and C of a tile are from those of the one before it.
+/// Distances, in scalars, of A, B and C from one tile to the next.
 struct TileSteps {
   Index a, b, c;
 };
 
-/// R rows of so many bytes, `row` scalars apart, from where they are far: they are needed behind the next
-/// tile.
+/// Prefetches R rows of `Bytes` bytes, `row` scalars apart, which are needed after the next tile.
 template <class T, int R, int Bytes>
 TIDU_GEMM_INLINE void bring_near(const T* at, Index row) {
   constexpr int kLine = 64;
@@ -48,8 +48,8 @@ using UpdateFunction = void (*)(Index count, const TileSteps& steps, Index k, co
                                 const T* b, Index b_stride, T* c, Index ldc, int last_lanes,
                                 const TileUpdate<T>& update);
 
-/// `count` tiles of C, one after another, each R real rows by V vectors, of which the last holds `last_lanes`
-/// lanes if Partial: C = A B, C += A B or C = A B + 0.0, or the update if Update.
+/// Computes `count` tiles of C in succession, each with R real rows of V vectors; with Partial, the last
+/// vector has `last_lanes` lanes. C = A B, C += A B or C = A B + 0.0; with Update, the epilogue.
 template <class T, bool Complex, AOrder Order, int R, int V, bool Partial, int Bytes, bool Update>
 TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, const T* a, Index a_stride,
                                  const T* b, Index b_stride, T* c, Index ldc, int last_lanes, Adding adding,
@@ -199,27 +199,27 @@ void update_tiles(Index count, const TileSteps& steps, Index k, const T* a, Inde
                                                                  ldc, last_lanes, Adding::nothing, &update);
 }
 
-/// The tiles by what is left of the width of C: whole, more than one vector, up to one vector, half of one,
-/// one; and by rows of C, of which those of one vector have more.
+/// The widths of tiles, for the remaining columns of C: a whole tile, more than one vector, up to one vector,
+/// half a vector, or one vector. Tiles of one vector or less may have more rows.
 enum TileWidth : std::uint8_t { whole, most, narrow, half, one };
 
-/// Bytes of half a vector, where it gains: Zen 4 multiplies vectors of 64 bytes in halves, and with AVX2
-/// parts of vectors are stored in several pieces.
+/// Bytes of half a vector, if half vectors pay: Zen 4 processes vectors of 64 bytes in halves, and AVX2
+/// stores parts of vectors in several pieces.
 inline constexpr int kHalfBytes = kVectorBytes == 16 ? kVectorBytes : kVectorBytes / 2;
 
-/// Are there tiles of one whole vector apart from those of a part of one? Masks of AVX-512 cost nothing.
+/// Are there separate tiles for one whole vector and for a part of one? Masks of AVX-512 cost nothing.
 inline constexpr bool kOneIsWhole = kVectorBytes == 32;
 
-/// Real rows of a tile of one vector, at most.
+/// Maximum number of real rows of a tile of one vector.
 inline constexpr int kNarrowRows = kVectorBytes == 64 ? 16 : kVectorBytes == 32 ? 12 : kTileRows;
 
-/// Real rows of a tile, at most, where B stays near. That it is read again for fewer rows costs little there,
-/// and what comes between two tiles costs less where these are small.
+/// Maximum number of real rows of a tile if B stays near. Reading B again for fewer rows is then cheap, and
+/// smaller tiles reduce the pause between tiles.
 inline constexpr int kNearRows = kVectorBytes == 64 ? 8 : kTileRows;
 
-/// Likewise where the whole product stays near, too. On Zen 4 a store reads its vector where a multiplication
-/// would read its third operand, so that each of the 16 stores in a row that end a tile of 8 rows costs a
-/// multiplication and more; up to eight, of a tile of 4 rows, cost nothing. (Measured.)
+/// As kNearRows if the whole GEMM stays near. On Zen 4, a store occupies the port that reads the third
+/// operand of a multiplication. Each of the 16 stores at the end of a tile of 8 rows therefore delays a
+/// multiplication; the eight stores of a tile of 4 rows do not. (Measured.)
 template <class T, bool Complex>
 TIDU_GEMM_INLINE Index near_rows(Index m, Index width, Index k, Index ldc) {
   if constexpr (kVectorBytes < 64 || Complex) return kNearRows;
@@ -230,7 +230,7 @@ TIDU_GEMM_INLINE Index near_rows(Index m, Index width, Index k, Index ldc) {
   return is_small && computes_in_halves() ? kFewRows : kNearRows;
 }
 
-/// What is left of the width of C as a kind of tiles, and the lanes of their last vector.
+/// The tile width for `width` remaining scalars of C, and the lanes of the last vector.
 template <class T>
 struct WidthOfTiles {
   static constexpr Index kWidth = kTileVectors * kLanes<T>;
@@ -269,7 +269,7 @@ TileFunction<T> find_tiles(TileWidth width, int rows, std::integer_sequence<int,
   return width >= narrow ? slim[rows - 1] : wide[width][rows - 1];
 }
 
-/// Those of `rows` rows, in elements.
+/// The kernel for tiles of `rows` rows, counted in elements.
 template <class T, bool Complex, AOrder Order>
 TileFunction<T> find_tiles(TileWidth width, Index rows) {
   constexpr int kStep = Complex ? 2 : 1;
@@ -286,38 +286,40 @@ constexpr UpdateFunction<T> find_update_tiles(TileWidth width, Index rows, std::
       {update_tiles<T, Order, I + 1, 1, true>...}};
   return table[width >= narrow ? narrow : width][rows - 1];
 }
-/// Those of updates, of at most kNearRows rows.
+/// The epilogue kernel for tiles of at most kNearRows rows.
 template <class T, AOrder Order>
 constexpr UpdateFunction<T> find_update_tiles(TileWidth width, Index rows) {
   return find_update_tiles<T, Order>(width, rows, std::make_integer_sequence<int, kNearRows>{});
 }
 
-/// Terms of the sum in one block, and bytes of a block of A, which stays in the second-level cache. Measured:
-/// longer sums write C less often, although a panel of B then takes all of the first-level cache.
+/// Terms of the sum in one block, and thus the bytes of a block of A, which stays in the second-level cache.
+/// Longer blocks were measured faster, since C is written less often, although a panel of B then fills the
+/// first-level cache.
 template <bool Complex>
 inline constexpr Index kBlockTerms = Complex ? 256 : 384;
 
 /// Bytes of a row of a block of B.
 inline constexpr Index kBlockWidthBytes = 2048;
 
-/// Bytes of an operand up to which it is read where it is: it then stays in the second-level cache.
+/// Maximum bytes of an operand that is near: it stays in the second-level cache and is read in place.
 inline constexpr double kNear = 512 * 1024;
 
-/// Bytes of A up to which all of it is read again for each column of tiles, where these are few.
+/// Maximum bytes of A for reading all of it again for each of a few columns of tiles.
 inline constexpr double kNearest = 256 * 1024;
 
-/// Rows at such distances fall into the same sets of the caches and each into a page of its own.
+/// Rows that are multiples of this apart fall into the same cache sets, and into different pages.
 inline constexpr double kPage = 4096;
 
-/// Does packing what is crowded gain? Measured: with AVX2 up to half the time on Zen 3; with AVX-512, whose
-/// tiles read less of B, it costs up to 9% on Zen 4.
+/// Does packing a crowded B pay? It was measured faster with AVX2 on Zen 3 and slower with AVX-512 on Zen 4,
+/// whose larger tiles read less of B:
+///     AVX2, Zen 3: up to half the time; AVX-512, Zen 4: up to 9 % more time
 inline constexpr bool kPacksCrowded = kVectorBytes == 32;
 template <class T>
 constexpr bool is_crowded_here(Index rows, Index ld) {
   return kPacksCrowded && is_crowded(rows, ld * static_cast<Index>(sizeof(T)));
 }
 
-/// Rows of a tile where rows have ends, so that few of a tile are not wanted.
+/// Rows of a tile if rows have ends, so that a tile has few elements that are not demanded.
 inline constexpr Index kRowsOfEnds = kTileRows >= 8 ? 8 : 4;
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

@@ -1,9 +1,9 @@
-// Tiles by a transposed B, which is transposed in registers while the processor multiplies. A part of
-// gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is.
+// gemm_transposed.hpp - tiles for a transposed B, which is transposed in registers while the processor
+// multiplies. Part of gemm_kernels.hpp, which explains TIDU_GEMM_ISA.
 //
-// A tile is one vector wide. For some terms at a time, as many as 16 bytes hold, it loads 16 bytes of each of
-// the rows of B that are its columns, and makes them vectors along rows of C. That takes shuffles, and no
-// port that multiplications need, where each factor of A comes with its multiplication from memory.
+// A tile is one vector wide. For as many terms as 16 bytes hold, it loads 16 bytes of each row of B that is
+// one of its columns, and shuffles them into vectors along rows of C. The shuffles do not use the ports of
+// multiplications, whose factors from A are memory operands.
 #pragma once
 
 #include "cpu/products/gemm_tiles.hpp"
@@ -11,14 +11,14 @@
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
-/// Are there such tiles? Of real numbers with a fraction, where there are registers enough and factors come
-/// from memory.
+/// Are there such tiles? Only for floating-point types, with enough registers and with factors as memory
+/// operands.
 template <class T, bool Complex>
 inline constexpr bool kTurns = kVectorBytes == 64 && !Complex && static_cast<T>(0.5) != static_cast<T>(0);
 
-/// From how many terms on do such tiles take less than B in panels, for products of `vectors` columns? They
-/// take longer to begin, and a panel of few columns is soon packed for tiles of twice as many sums.
-/// (Measured.)
+/// The minimum number of terms from which such tiles beat packed panels, for C with `vectors` vectors of
+/// columns. The tiles take longer to start, and a panel with few columns is soon packed for tiles with twice
+/// as many sums. (Measured.)
 template <class T>
 constexpr Index min_transposed_elements(Index m, Index vectors) {
   constexpr bool kWords = sizeof(T) == 4;
@@ -28,10 +28,10 @@ constexpr Index min_transposed_elements(Index m, Index vectors) {
   return 8;
 }
 
-/// Do such tiles take less than B in panels, and vectors of half the length? They take as long for half a
-/// vector as for a whole one. Rows that are pages apart, or half pages those of both operands, are in few
-/// sets of the first-level cache, from where they would be gone before the next terms are transposed. `lda`
-/// is 0 of an A that is transposed.
+/// Are such tiles faster than packed panels with half vectors? They need the same time for half a vector as
+/// for a whole one. If rows of B are multiples of a page apart, or rows of both operands multiples of half a
+/// page, they fall into few sets of the first-level cache, and are evicted before the next terms are
+/// transposed. `lda` is 0 for a transposed A.
 template <class T>
 constexpr bool gains_by_turning(Index m, Index n, Index k, Index lda, Index ldb) {
   constexpr Index kHalfPage = 2048 / static_cast<Index>(sizeof(T));
@@ -41,29 +41,29 @@ constexpr bool gains_by_turning(Index m, Index n, Index k, Index lda, Index ldb)
          min_transposed_elements<T>(m, ceil_div(n, kLanes<T>));
 }
 
-/// Does it take less to turn A and C than to turn B? Vectors lie along rows of C then, or along columns.
+/// Is it cheaper to transpose A and C than B? Vectors then lie along columns of C instead of rows.
 template <class T, bool Complex>
 constexpr bool is_better_transposed(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb) {
   if (Complex) return false;
-  constexpr Index kToTurn = 4;  // elements in the time of a vector's multiplication
+  constexpr Index kToTurn = 4;  // elements that are transposed in the time of one vector multiplication
   const Index vectors = ceil_div(n, kLanes<T>) * k;
   Index straight = m * vectors + n * k / kToTurn;
   if (kTurns<T, Complex> && gains_by_turning<T>(m, n, k, trans_a ? 0 : lda, ldb))
-    straight = (m > 7 ? m : (2 * m + 8) / 3) * vectors * 17 / 16;  // few rows take less than shuffles
+    straight = (m > 7 ? m : (2 * m + 8) / 3) * vectors * 17 / 16;  // with few rows, shuffles dominate
   const Index transposed = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTurn;
   return transposed < straight;
 }
 
-/// Terms that are transposed at a time.
+/// Number of terms that are transposed at a time.
 template <class T>
 inline constexpr int kTransposed = 16 / static_cast<int>(sizeof(T));
 
-/// 16 bytes, or those of the first `terms` elements, at four places, as one vector.
+/// Loads 16 bytes, or those of the first `terms` elements, from four addresses into one vector.
 template <class T, bool Whole>
 TIDU_GEMM_INLINE Vector<T> four_places(const T* b, const Index* at, Index terms) {
 #if defined(__AVX512F__)
   const auto place = [&](int i) __attribute__((always_inline)) {
-    // Read each time: in registers, of which there are too few, it would displace what multiplications need.
+    // Loaded each time: in a register, it would displace operands of multiplications.
     Index distance;
     asm volatile("movq %1, %0" : "=r"(distance) : "m"(at[i]));
     const T* const from = b + distance;
@@ -87,8 +87,8 @@ TIDU_GEMM_INLINE Vector<T> four_places(const T* b, const Index* at, Index terms)
 #endif
 }
 
-/// The first (Second: second) halves of the 16-byte parts of x and y, of each in turn the pieces of so many
-/// lanes: x, y, x, y.
+/// Interleaves pieces of Piece lanes from the first halves (Second: second halves) of the 16-byte parts of x
+/// and y: x, y, x, y.
 template <class T, bool Second, int Piece, int... I>
 TIDU_GEMM_INLINE Vector<T> unpack(Vector<T> x, Vector<T> y, std::integer_sequence<int, I...>) {
   constexpr int kPart = kLanes<T, 16>, kAll = kLanes<T>;
@@ -97,8 +97,9 @@ TIDU_GEMM_INLINE Vector<T> unpack(Vector<T> x, Vector<T> y, std::integer_sequenc
                                   I % kPart / (2 * Piece) * Piece + I % Piece + (I / Piece % 2) * kAll)...);
 }
 
-/// column[i][j] = b[at[order of j] + i] for i < kTransposed. The places are in the order in which a vector
-/// takes them: of 4-byte elements rows 0, 4, 8, 12, 1, 5, ..., of 8-byte elements 0, 2, 4, 6, 1, 3, 5, 7.
+/// Transposes: column[i][j] = b[at[order of j] + i] for i < kTransposed. `at` is in the order in which a
+/// vector takes the rows: 0, 4, 8, 12, 1, 5, ... for 4-byte elements, and 0, 2, 4, 6, 1, 3, 5, 7 for 8-byte
+/// elements.
 template <class T, bool Whole>
 TIDU_GEMM_INLINE void turn(const T* b, const Index* at, Index terms, Vector<T>* column) {
   constexpr std::make_integer_sequence<int, kLanes<T>> lanes;
@@ -118,10 +119,10 @@ TIDU_GEMM_INLINE void turn(const T* b, const Index* at, Index terms, Vector<T>* 
   }
 }
 
-/// Where the rows of B are that are a tile's columns, in the order in which a vector takes them: see turn().
+/// Offsets of the rows of B that are a tile's columns, in the order of turn().
 template <class T>
 struct TransposedRows {
-  /// Of whose lanes the first `columns` are of C.
+  /// Only the first `columns` lanes are columns of C.
   TransposedRows(int columns_of, Index ldb) : columns(columns_of) {
     constexpr int kLong = kLanes<T> / 4;
     for (int i = 0; i < kLanes<T>; ++i) at[i % kLong * 4 + i / kLong] = (i < columns ? i : columns - 1) * ldb;
@@ -135,16 +136,16 @@ using TurningFunction = void (*)(Index count, const TileSteps& steps, Index bloc
                                  Index a_stride, const T* b, const TransposedRows<T>& rows, T* panel, T* c,
                                  Index ldc, Adding adding);
 
-/// `count` times `blocks` tiles below one another, of R rows by one vector. `b` is where the rows of B begin
-/// that are the first tile's columns. Transposed rows are put to `panel`, if any, rows of kTileVectors
-/// vectors, of tiles after one another side by side.
+/// Computes `count` times `blocks` tiles below one another, each with R rows and one vector. `b` is the start
+/// of the rows of B for the first tile. If `panel` is not null, the transposed rows are stored there, in rows
+/// of kTileVectors vectors; successive tiles are side by side.
 template <class T, AOrder Order, int R>
 void turning_tiles(Index count, const TileSteps& steps, Index blocks, Index k, const T* a, Index a_stride,
                    const T* b, const TransposedRows<T>& rows, T* panel, T* c, Index ldc, Adding adding) {
   constexpr int kGroup = 3, kTerms = kTransposed<T>;
   constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
   const TileSteps step = steps;
-  Index at[kLanes<T>];  // here, where no register need point to it
+  Index at[kLanes<T>];  // a local copy, so that no register need point to it
   __builtin_memcpy(at, rows.at, sizeof at);
   const int columns = rows.columns;
   const Index down = Order == AOrder::rows ? R * a_stride : R;
@@ -155,7 +156,8 @@ void turning_tiles(Index count, const TileSteps& steps, Index blocks, Index k, c
     const T* pointer[kPointers];
 #pragma GCC unroll 8
     for (int g = 0; g < kPointers; ++g) pointer[g] = a + kGroup * g * a_stride;
-    // What comes next is behind the pointers, one term after another: sums of distances would take registers.
+    // Later terms are at fixed offsets from the pointers, in succession; computed offsets would take
+    // registers.
     const auto multiply = [&](Vector<T> bv) __attribute__((always_inline)) {
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
@@ -220,7 +222,7 @@ TurningFunction<T> find_turning_tiles(Index rows, std::integer_sequence<int, I..
   static constexpr TurningFunction<T> table[] = {turning_tiles<T, Order, I + 1>...};
   return table[rows - 1];
 }
-/// Those of `rows` rows, 1 to kNarrowRows.
+/// The kernel for `rows` rows, 1 to kNarrowRows.
 template <class T, AOrder Order>
 TurningFunction<T> find_turning_tiles(Index rows) {
   return find_turning_tiles<T, Order>(rows, std::make_integer_sequence<int, kNarrowRows>{});

@@ -1,5 +1,5 @@
-// Products that are added to what is there, in tiles that are changed in registers. A part of
-// gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is.
+// gemm_update.hpp - the GEMM epilogue x + c AB, applied to tiles in registers. Part of gemm_kernels.hpp,
+// which explains TIDU_GEMM_ISA.
 #pragma once
 
 #include "cpu/products/gemm.hpp"
@@ -8,8 +8,8 @@
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
-/// See GemmFunctions::update: with B where it is, and A if it is transposed, one row of tiles after
-/// another.
+/// See GemmFunctions::update. B is read in place, and so is A if it is transposed. Computes one row of tiles
+/// after another.
 template <class T, AOrder Order>
 void update_rows(const GemmCall& call, Index begin, Index end, const void* a, const void* b,
                  const GemmUpdate& how, void* c) {

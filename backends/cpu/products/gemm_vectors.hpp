@@ -1,5 +1,6 @@
-// The vectors of one instruction set, and the copies that bring B into panels. A part of gemm_kernels.hpp,
-// which tells what TIDU_GEMM_ISA is; the flags of the file being compiled decide what a vector is.
+// gemm_vectors.hpp - vectors of one instruction set, and the copies that pack B into panels. The compiler
+// flags of the including file decide the width of a vector. Part of gemm_kernels.hpp, which explains
+// TIDU_GEMM_ISA.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ inline constexpr int kLanes = Bytes / static_cast<int>(sizeof(T));
 TIDU_GEMM_INLINE Index least(Index x, Index y) { return x < y ? x : y; }
 TIDU_GEMM_INLINE Index ceil_div(Index x, Index y) { return (x + y - 1) / y; }
 
-/// What a product is added to: nothing, what C is, or 0.0, which makes that of -0.0.
+/// The summand to which a GEMM is added: none, the present C, or 0.0, which turns -0.0 into 0.0.
 enum class Adding : std::uint8_t { nothing, to_result, to_zero };
 
 template <class T>
@@ -59,8 +60,8 @@ TIDU_GEMM_INLINE void store(T* p, Vector<T, Bytes> v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
-/// In halves, each from an instruction that extracts it: Zen 4 stores those without taking a multiplication's
-/// place, if they are few and far between.
+/// Stores two halves, each by an instruction that extracts it. On Zen 4, few and scattered stores of this
+/// kind do not delay multiplications.
 template <class T>
 TIDU_GEMM_INLINE void store_halves(T* p, Vector<T> v) {
 #if defined(__AVX512F__)
@@ -73,7 +74,7 @@ TIDU_GEMM_INLINE void store_halves(T* p, Vector<T> v) {
 #endif
 }
 
-/// To an aligned place, past the caches where the CPU can.
+/// Stores to an aligned address, past the caches if the CPU supports it.
 template <class T>
 TIDU_GEMM_INLINE void stream(T* p, Vector<T> v) {
 #if defined(__AVX512F__)
@@ -85,7 +86,7 @@ TIDU_GEMM_INLINE void stream(T* p, Vector<T> v) {
 #endif
 }
 
-/// Is each lane a zero, of either sign?
+/// Is each lane a zero of either sign?
 template <class T>
 TIDU_GEMM_INLINE bool is_zero(Vector<T> v) {
 #if defined(__AVX512F__)
@@ -110,8 +111,7 @@ TIDU_GEMM_INLINE bool is_zero(Vector<T> v) {
 #endif
 }
 
-/// A product that is rounded before it is added to, as it is without fused operations. They are never joined
-/// where this stands between them.
+/// A barrier against fused multiply-add: the product is rounded before it is used in an addition.
 template <class T>
 TIDU_GEMM_INLINE Vector<T> rounded(Vector<T> product) {
 #if defined(__AVX512F__)
@@ -128,7 +128,7 @@ TIDU_GEMM_INLINE Vector<T> rounded(Vector<T> product) {
 }
 
 #if defined(__AVX512F__)
-/// The first `count` lanes (1 to all), the others zero and not touched in memory.
+/// Loads the first `count` lanes (1 to all) and touches no other memory; other lanes are zero.
 template <class T>
 TIDU_GEMM_INLINE Vector<T> load_first(const T* p, int count) {
   if constexpr (sizeof(T) == 4) {
@@ -156,7 +156,7 @@ TIDU_GEMM_INLINE __m256i first_lanes64(int count) {
   return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
 }
 
-/// The first `count` lanes (1 to all), the others zero and not touched in memory.
+/// Loads the first `count` lanes (1 to all) and touches no other memory; other lanes are zero.
 template <class T>
 TIDU_GEMM_INLINE Vector<T> load_first(const T* p, int count) {
   if constexpr (sizeof(T) == 4) {
@@ -168,7 +168,7 @@ TIDU_GEMM_INLINE Vector<T> load_first(const T* p, int count) {
   }
 }
 
-/// In pieces: a store with a mask takes 12 cycles on AMD's processors.
+/// Stores in pieces, since a masked store takes 12 cycles on AMD's processors.
 template <class T>
 TIDU_GEMM_INLINE void store_first(T* p, Vector<T> v, int count) {
   if (count == kLanes<T>) return store<T>(p, v);
@@ -188,13 +188,13 @@ TIDU_GEMM_INLINE void store_first(T* p, Vector<T> v, int count) {
     p += kQuarter;
     count -= kQuarter;
   }
-  if (count > 0) {  // of four bytes
+  if (count > 0) {  // four bytes
     const int last = _mm_cvtsi128_si32(left);
     __builtin_memcpy(p, &last, sizeof last);
   }
 }
 #else
-/// The first `count` lanes (1 to all), the others zero and not touched in memory.
+/// Loads the first `count` lanes (1 to all) and touches no other memory; other lanes are zero.
 template <class T>
 TIDU_GEMM_INLINE Vector<T> load_first(const T* p, int count) {
   Vector<T> v = {};
@@ -218,7 +218,7 @@ TIDU_GEMM_INLINE Vector<T, Bytes> alternating_signs(std::integer_sequence<int, I
   return Vector<T, Bytes>{static_cast<T>(I % 2 == 0 ? -1 : 1)...};
 }
 
-/// Of interleaved complex numbers (p, q) those times i: (-q, p).
+/// Multiplies interleaved complex numbers (p, q) by i: (-q, p).
 template <class T, int Bytes = kVectorBytes>
 TIDU_GEMM_INLINE Vector<T, Bytes> times_i(Vector<T, Bytes> v) {
   using Lanes = std::make_integer_sequence<int, kLanes<T, Bytes>>;
@@ -228,14 +228,14 @@ TIDU_GEMM_INLINE Vector<T, Bytes> times_i(Vector<T, Bytes> v) {
 // ---- copies of B
 // ---------------------------------------------------------------------------------------------------------------
 
-/// A transposed square of 32 bytes by 32 bytes, elements of 4 bytes (8 x 8) or 8 bytes (4 x 4).
+/// Transposes a square of 32 bytes by 32 bytes, with elements of 4 bytes (8 x 8) or 8 bytes (4 x 4).
 typedef std::uint32_t Words __attribute__((vector_size(32)));
 typedef std::uint64_t LongWords __attribute__((vector_size(32)));
 
 #if defined(__AVX2__)
 TIDU_GEMM_INLINE void transpose_square(const char* from, Index from_bytes, char* to, Index to_bytes,
                                        std::integral_constant<int, 4>) {
-  // Halves of rows are brought to their places by loading them, which takes no shuffle.
+  // Halves of rows are loaded into their final position, which saves a shuffle.
   const auto halves = [&](Index row, Index byte) __attribute__((always_inline)) {
     const auto half = [&](Index of) __attribute__((always_inline)) {
       return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + of * from_bytes + byte));
@@ -300,15 +300,15 @@ TIDU_GEMM_INLINE void transpose_square(const char* from, Index from_bytes, char*
   for (int i = 0; i < 4; ++i) __builtin_memcpy(to + i * to_bytes, &r[i], 32);
 }
 
-/// to[p, j] = from[j, p] for j < n, p < k, elements of Bytes bytes, rows at the given distances in bytes.
+/// to[p, j] = from[j, p] for j < n, p < k; elements have Bytes bytes, and row distances are in bytes.
 template <int Bytes>
 void transpose_copy(Index n, Index k, const char* from, Index from_bytes, char* to, Index to_bytes) {
   constexpr Index kSide = Bytes <= 8 ? 32 / Bytes : 1;
-  Index p = 0, squares = 0;  // what of `to` is made of squares: so many columns of p rows
+  Index p = 0, squares = 0;  // rows and columns of `to` that consist of squares
   if constexpr (kSide > 1) {
     squares = n / kSide * kSide;
-    // A cache line of each row of `from` is used whole before the next rows come: rows that are pages apart
-    // are in the same sets of the cache. Rows of `to` are written whole, some at a time.
+    // All of a cache line of each row of `from` is used before the next rows, since rows that are pages apart
+    // fall into the same cache sets. Rows of `to` are written completely, a few at a time.
     constexpr Index kLine = 256 / Bytes;
     for (Index end = 0; p + kSide <= k; p = end) {
       end = p + least(kLine, (k - p) / kSide * kSide);
@@ -329,7 +329,7 @@ void transpose_copy(Index n, Index k, const char* from, Index from_bytes, char* 
   }
 }
 
-/// `count` elements, whole vectors first.
+/// Copies `count` elements, whole vectors first.
 template <class T>
 TIDU_GEMM_INLINE void copy(const T* from, T* to, Index count) {
   Index i = 0;

@@ -1,5 +1,5 @@
-// The ways in which a product may go, and by what of its sizes it is one of them. A part of gemm_kernels.hpp,
-// which tells what TIDU_GEMM_ISA is.
+// gemm_ways.hpp - the methods of GEMM (in place, packed, by inner products, by transposing tiles), and the
+// predicates on sizes that choose among them. Part of gemm_kernels.hpp, which explains TIDU_GEMM_ISA.
 #pragma once
 
 #include "cpu/products/gemm.hpp"
@@ -20,12 +20,12 @@ struct Ways {
   static constexpr int kWideVectors = Complex ? 4 : 8;
   static constexpr Index kPadding = 64 / static_cast<Index>(sizeof(T));
 
-  /// How far rows of C are wanted: see GemmCall::row_ends.
+  /// The demanded part of each row of C: see GemmCall::row_ends.
   struct Ends {
-    const std::int32_t* at = nullptr;  // null: all of them, whole
+    const std::int32_t* at = nullptr;  // null: all of each row
     Index period = 1, row = 0, column = 0;
     Ends from(Index j) const { return {at, period, row, column + j}; }
-    /// Of `rows` rows from the i-th on, in scalars: whole vectors, or all of the width.
+    /// The end for `rows` rows from row i on, in scalars: whole vectors, or all of the width.
     TIDU_GEMM_INLINE Index of(Index i, int rows, Index width) const {
       if (at == nullptr) return width;
       Index end = column;
@@ -37,7 +37,7 @@ struct Ways {
     }
   };
 
-  /// The cut of m rows into tiles of nearly the same height.
+  /// The division of m rows into tiles of nearly the same height.
   struct Panels {
     Index count, min_rows, more;
     Panels(Index m, Index rows, const Ends& ends) : count(1), min_rows(m), more(0) {
@@ -51,7 +51,7 @@ struct Ways {
     int rows(Index panel) const { return static_cast<int>(min_rows + (panel < more ? 1 : 0)); }
   };
 
-  /// How C is cut where B is read where it is: by columns of tiles, or by rows of them.
+  /// The division of C if B is read in place: by columns of tiles, or by rows of tiles.
   struct Cut {
     Index near;
     Panels panels;
@@ -63,14 +63,14 @@ struct Ways {
     static bool is_near(Index m, Index k) {
       return static_cast<double>(m * k * kScalars) * sizeof(T) <= kNearest;
     }
-    // A B that is far comes here for few rows (see one()), all of which one reading of it serves.
+    // A far B is read in place only for few rows (see one()), which a single pass over B serves.
     static bool is_low(AOrder order, Index m, Index k, Index ldb) {
       const bool b_is_near = static_cast<double>(k) * static_cast<double>(ldb) * sizeof(T) <= kNear;
       return b_is_near && (order == AOrder::rows || is_near(m, k));
     }
   };
 
-  /// Is the product so large that looking for zeros costs nothing beside it?
+  /// Is the GEMM large enough that looking for zeros costs nothing in comparison?
   static bool may_have_zeros(Index m, Index width, Index k) {
     constexpr Index kLeastRows = 32, kLeastTerms = 16;
     constexpr double kLeastWork = 1 << 19;
@@ -78,7 +78,7 @@ struct Ways {
            static_cast<double>(m) * static_cast<double>(width) * static_cast<double>(k) > kLeastWork;
   }
 
-  /// Which operands are packed, but for those by columns of a transposed B.
+  /// The operands that are packed, except for a transposed B that is packed by columns.
   struct Packing {
     bool a, b;
   };
@@ -87,8 +87,8 @@ struct Ways {
       const double row_bytes = static_cast<double>(ld) * sizeof(T);
       return static_cast<double>(rows) * row_bytes > kNear || (row_bytes >= kPage && rows >= 32);
     };
-    // A transposed A that is far is read once and not once per column of tiles, so B is packed with it. So is
-    // what lies in a few sets of the first-level cache alone.
+    // A transposed far A is read once instead of once for each column of tiles, so B is packed with it. The
+    // same holds for an A whose rows fall into few sets of the first-level cache.
     const bool pack_the_a =
         (is_far(trans_a ? k : m, lda) || (trans_a && is_crowded_here<T>(least(k, kTerms), lda))) &&
         width >= 3 * kWidth && m > kRows;
@@ -96,7 +96,7 @@ struct Ways {
                             (m >= kLeastCrowdedRows && is_crowded_here<T>(least(k, kTerms), ldb));
     return {pack_the_a, pack_the_b};
   }
-  /// Is a transposed B used panel by panel as these are made?
+  /// Is each panel of a transposed B used as soon as it is packed?
   static bool goes_by_panels(Index m, Index k) { return Cut::is_near(m, k) && m <= 64; }
   static bool gains_from_transposed_c(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb,
                                       Adding adding) {
@@ -115,7 +115,7 @@ struct Ways {
   static bool goes_by_inner_products(const GemmCall& call) {
     return call.trans_b && !call.trans_a && call.m <= 2;
   }
-  /// By tiles of whole rows, of a B that is not packed before.
+  /// Computed by tiles of whole rows, with a B that was not packed before?
   static bool goes_by_tiles(const GemmCall& call) {
     return !goes_by_inner_products(call) && call.row_ends == nullptr && !call.packed_b;
   }
@@ -134,7 +134,7 @@ struct Ways {
             adding_of(call)};
   }
 
-  /// Do tiles turn a transposed B?
+  /// Do tiles transpose B?
   template <AOrder Order>
   static constexpr bool turns(const Extents& of) {
     return kTurns<T, Complex> &&

@@ -1,8 +1,8 @@
-// Terms of a product that need not be multiplied, since one operand has zeros there and the other none that
-// is not finite: what lies above a triangle, the tangents of what a direction does not reach. A part of
-// gemm_kernels.hpp, which tells what TIDU_GEMM_ISA is. Adding such a term changes no sum: 0 x is a zero, and
-// sums begin with +0. So the bits are the same, but for the sign of a zero to which numbers too small for the
-// type were rounded: that may depend on how the product is cut, too.
+// gemm_zeros.hpp - zero skipping: leaves out terms for which one operand is all zeros and the other is
+// finite. Examples are the part above a triangle, and tangents of values that do not depend on the direction.
+// Leaving out such a term changes no sum: 0 x is a zero, and sums begin with +0. The bits are therefore the
+// same, with one exception: the sign of a zero that numbers too small for the type were rounded to may also
+// depend on the division into pieces. Part of gemm_kernels.hpp, which explains TIDU_GEMM_ISA.
 #pragma once
 
 #include "cpu/products/gemm_tiles.hpp"
@@ -22,7 +22,7 @@ TIDU_GEMM_INLINE Terms common_terms(const Terms& x, const Terms& y) {
   return {begin, end > begin ? end : begin};
 }
 
-/// Are these `count` scalars zeros, of either sign?
+/// Are these `count` scalars zeros of either sign?
 template <class T>
 TIDU_GEMM_INLINE bool are_zeros(const T* at, Index count) {
   Index i = 0;
@@ -41,7 +41,8 @@ Terms find_terms(const T* panel, Index row, Index width, Index k) {
   return terms;
 }
 
-/// Likewise of rows of A that lie `lda` apart, to whole vectors of `scalars` to a term.
+/// As find_terms for rows of A that are `lda` apart, up to whole vectors, with `scalars` scalars for each
+/// term.
 template <class T>
 Terms find_terms_of_rows(Index rows, Index k, Index scalars, const T* a, Index lda) {
   const Index size = k * scalars;
@@ -57,13 +58,13 @@ Terms find_terms_of_rows(Index rows, Index k, Index scalars, const T* a, Index l
   return begin < end ? Terms{begin / scalars, ceil_div(end, scalars)} : Terms{0, 0};
 }
 
-/// Is each of rows x columns scalars a finite number?
+/// Are all rows x columns scalars finite?
 template <class T>
 bool are_finite(Index rows, Index columns, const T* at, Index ld) {
   if constexpr (static_cast<T>(0.5) != static_cast<T>(0)) {
     constexpr int kTogether = 4;
     constexpr Index kStep = kTogether * kLanes<T>;
-    Vector<T> sums[kTogether] = {};  // of what is 0 for a number and otherwise none
+    Vector<T> sums[kTogether] = {};  // sums of values that are 0 for a finite number and else NaN
     for (Index r = 0; r < rows; ++r, at += ld) {
       Index i = 0;
       for (; i + kStep <= columns; i += kStep) {
@@ -81,7 +82,7 @@ bool are_finite(Index rows, Index columns, const T* at, Index ld) {
   return true;
 }
 
-/// A matrix of finite numbers? Found out when it is asked first.
+/// Is a matrix finite? Computed on the first call of get().
 template <class T>
 class Finite {
  public:
@@ -101,10 +102,10 @@ class Finite {
   bool known_ = false, is_finite_ = false;
 };
 
-/// Panels whose terms are looked for at once, at most.
+/// Maximum number of panels whose terms are searched at once.
 inline constexpr Index kMostPanels = 64;
 
-/// The terms of each panel of a B of so many panels, all in one block of terms, for GemmFunctions::pack.
+/// The terms of each panel of a packed B, all in one block of terms, for GemmFunctions::pack.
 template <class T>
 void find_terms_of_packed(Index width, Index k, const T* b, Terms* terms) {
   constexpr Index kWidth = kTileVectors * kLanes<T>;
@@ -112,11 +113,11 @@ void find_terms_of_packed(Index width, Index k, const T* b, Terms* terms) {
     terms[i] = find_terms(b + i * kWidth * k, kWidth, least(kWidth, width - i * kWidth), k);
 }
 
-/// The terms of each panel of B: all that are asked for unless `find` has found that some can be left out.
+/// The terms of each panel of B: all requested terms, unless `find` or `take` has found terms to leave out.
 class TermsOfPanels {
  public:
-  /// Of panels of `width` scalars in all, `panel` apart, their rows `row` apart. None are left out where that
-  /// would be too few, or A is not finite.
+  /// Searches panels of `width` scalars in all, `panel` apart, with rows `row` apart. Leaves out no terms if
+  /// they would be too few, or if A is not finite.
   template <class T>
   void find(Index width, Index k, const T* b, Index row, Index panel, Finite<T>& a) {
     constexpr Index kWidth = kTileVectors * kLanes<T>;
@@ -126,7 +127,7 @@ class TermsOfPanels {
       terms_[i] = find_terms(b + i * panel, row, least(kWidth, width - i * kWidth), k);
     leaves_out_ = gains(count, k, a);
   }
-  /// Likewise of `count` panels, of terms [first, first + k) of those that `all` tells.
+  /// Takes the terms of `count` panels from `all`, limited to [first, first + k).
   template <class T>
   void take(Index count, Index first, Index k, const Terms* all, Finite<T>& a) {
     if (count > kMostPanels) return;
@@ -136,11 +137,11 @@ class TermsOfPanels {
     }
     leaves_out_ = gains(count, k, a);
   }
-  /// Of `own`, those of the panel.
+  /// The terms of `own` that the panel has.
   TIDU_GEMM_INLINE Terms of(Index panel, const Terms& own) const {
     return leaves_out_ ? common_terms(own, terms_[panel]) : own;
   }
-  /// The first of `count` panels behind this one of which they are others.
+  /// The first of `count` panels after this one whose terms differ.
   TIDU_GEMM_INLINE Index next(Index panel, Index count, const Terms& own) const {
     if (!leaves_out_) return count;
     const Terms terms = of(panel, own);
@@ -154,7 +155,7 @@ class TermsOfPanels {
   bool gains(Index count, Index k, Finite<T>& a) const {
     Index left_out = 0;
     for (Index i = 0; i < count; ++i) left_out += k - terms_[i].count();
-    // To look at all of A takes about half of the time that one panel does.
+    // Reading all of A takes about half the time of one panel.
     return left_out >= k && left_out >= count * k / 8 && a.get();
   }
 

@@ -1,10 +1,11 @@
-// onednn.hpp - what calls of oneDNN have in common: they are made with one OpenMP thread.
+// onednn.hpp - OneThread: limits calls of oneDNN to one OpenMP thread, so that their bits do not depend on
+// the number of threads.
 #pragma once
 
 #if defined(TIDU_WITH_ONEDNN)
 
-// Of the OpenMP runtime that oneDNN was built for. Declared here because a compiler's omp.h may belong to
-// another one.
+// Functions of the OpenMP runtime that oneDNN was built for. They are declared here because the compiler's
+// omp.h may belong to another runtime.
 extern "C" {
 int omp_get_max_threads(void);
 void omp_set_num_threads(int count);
@@ -12,7 +13,8 @@ void omp_set_num_threads(int count);
 
 namespace tidu::cpu_detail::onednn {
 
-/// The number of OpenMP threads that calls from this thread, and from no other, may use: 1 while this lives.
+/// Limits the OpenMP threads of calls from this thread to 1 during its lifetime; other threads are not
+/// affected.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {

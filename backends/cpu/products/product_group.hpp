@@ -1,4 +1,4 @@
-// product_group.hpp - equal products side by side as one step, shared by threads.
+// product_group.hpp - grouped matmul: equal independent matmuls as one step, which threads share.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace tidu::cpu_detail {
 
-/// The plan of the product group at position `node` of the schedule, which reads values.operands and makes
-/// values.results, in this order. Each product runs on one thread. Throws Error (execution) where a kernel is
-/// missing.
+/// Plans the grouped matmul (product_group) at position `node` of the schedule. It reads values.operands and
+/// writes values.results, in this order. Each matmul runs on one thread. Throws Error (execution) if a kernel
+/// is missing.
 Plan plan_product_group(const Program& program, std::size_t node, const passes::NodeValues& values,
                         const CompileOptions& options, const KernelTable& kernels);
 

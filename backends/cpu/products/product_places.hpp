@@ -1,5 +1,5 @@
-// product_places.hpp - products that read operands where others would have moved them from, and write to
-// where others would move the result.
+// product_places.hpp - matmuls with strided operands and results: the layout operations before and after them
+// are elided (see moves.hpp).
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace tidu::cpu_detail {
 
-/// Where the elements of an array are: the first one, and of each axis how far the next one is.
+/// A strided view of an array: the offset of its first element, and a stride for each axis, in elements.
 struct StridedElements {
   std::int64_t first = 0;
   std::vector<std::int64_t> strides;
@@ -20,12 +20,12 @@ struct StridedElements {
 struct MatmulOperands {
   std::array<StridedElements, 2> operands;
   StridedElements result;
-  bool into_operand = false;  ///< the result is written to the third operand
-  bool add_zero = false;      ///< 0.0 is added to the result
+  bool into_operand = false;  ///< the third operand is the memory of the result
+  bool add_zero = false;      ///< add 0.0 to the result
 };
 
-/// The product of two arrays that sums over one axis of each. None where an array does not lie as one or two
-/// batches of matrices, or where rows of a matrix are far apart. In product.cpp.
+/// Plans a matmul of two arrays that contracts one axis of each. Returns a plan without `run` if a view is
+/// not one or two batches of matrices, or if rows of a matrix are not contiguous enough. In product.cpp.
 Plan plan_placed_product(const PlanRequest& request, const MatmulOperands& places);
 
 }  // namespace tidu::cpu_detail

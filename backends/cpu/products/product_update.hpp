@@ -1,9 +1,9 @@
-// product_update.hpp - fused groups that add a product of matrices, or that product times a number, to an
-// array or subtract it: one step, in which the product is in memory only if somebody asks for it.
+// product_update.hpp - matmul epilogues: a fusion that computes x + c p or x - c p from a matmul p runs as
+// one step with the matmul. The result p is written only if it is an output.
 //
-// Note [Updates]: what changes a parameter by a gradient would write the product and read it again, behind
-// all of the parameter, and take as long as caches and memory do. Where the product's tiles are changed in
-// registers, what they are added to is brought nearer while the processor multiplies.
+// Note [Updates]: without an epilogue, a parameter update writes a matmul to memory and reads it again, after
+// the whole parameter, at the speed of caches and memory. With it, tiles are updated in registers, and the
+// processor prefetches the parameter while it multiplies.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +18,29 @@
 
 namespace tidu::cpu_detail {
 
-/// The product of two matrices where they lie if it may be an update, else none. Of a block of a loop,
-/// `in_loop`: a product of few terms is in the nearest cache when its group writes past it. In product.cpp.
+/// The plan of a matmul of two matrices in place if it can have an epilogue, else nothing. `in_loop`: the
+/// matmul is in a block of a loop, where a matmul with few terms is still in the nearest cache when its
+/// fusion reads it. In product.cpp.
 std::optional<GemmPlan> plan_product_update(const PlanRequest& request, bool in_loop);
 
-/// A group x + c p or x - c p.
+/// A fusion x + c p or x - c p.
 struct ProductUpdate {
-  std::uint32_t product = no_index;  ///< the operation that makes p
-  ValueId x = no_index;              ///< a root, as is
-  ValueId scale = no_index;          ///< c; none where it is `literal`
+  std::uint32_t product = no_index;  ///< the matmul that computes p
+  ValueId x = no_index;              ///< a root
+  ValueId scale = no_index;          ///< c, or no_index if it is `literal`
   std::optional<Literal> literal;    ///< of one element
   bool subtract = false;
-  ValueId kept = no_index;  ///< p, where it is an output of the program, too
+  ValueId kept = no_index;  ///< p if it is an output of the program, else no_index
 };
 
-/// By position of the group: those whose product no other node reads. `alone` says by operation whether it is
-/// a step of its own and no more than that.
+/// The epilogues, by position of the fusion in the schedule. The fusion must be the only reader of p.
+/// `alone`: is the operation a standalone step? (by operation)
 std::unordered_map<std::size_t, ProductUpdate> find_updates(const Program& program,
                                                             const std::vector<passes::NodeValues>& values,
                                                             const std::vector<bool>& alone);
 
-/// The step: its operands are the product's, x, and the scale unless it is a literal; its results the sum,
-/// and the product if it is kept.
+/// Plans the step. Its operands are those of the matmul, x, and the scale unless it is a literal. Its results
+/// are the sum, and p if it is kept.
 Plan plan_update(const ProductUpdate& update, const GemmPlan& product, int threads);
 
 }  // namespace tidu::cpu_detail

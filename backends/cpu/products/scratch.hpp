@@ -1,4 +1,4 @@
-// scratch.hpp - memory that a thread keeps for products, as large as the largest one needed.
+// scratch.hpp - Scratch: packing memory of one thread, as large as its largest GEMM needed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { std::free(data); }
-  // At least so many bytes, aligned to 64.
+  // At least `wanted` bytes, aligned to 64.
   void* of(std::int64_t wanted) {
     if (bytes < wanted) {
       const std::int64_t rounded = (wanted + 4095) / 4096 * 4096;

@@ -1,5 +1,5 @@
-// subnormal.hpp - counts subnormal numbers as zeros while it lives. Intel's processors take some 150 cycles
-// for each instruction that meets or makes one.
+// subnormal.hpp - SubnormalsAreZeros: flushes subnormal numbers to zero during its lifetime. Intel's
+// processors take some 150 cycles for each instruction with a subnormal operand or result.
 #pragma once
 
 #if defined(__SSE2__)
@@ -8,8 +8,8 @@
 
 namespace tidu::cpu_detail {
 
-/// Of the calling thread, both operands and results; afterwards as before. Does nothing on processors other
-/// than x86.
+/// Affects operands and results on the calling thread, and restores the former mode at the end. Has no effect
+/// on processors other than x86.
 class SubnormalsAreZeros {
  public:
   explicit SubnormalsAreZeros([[maybe_unused]] bool wanted) {
@@ -24,7 +24,7 @@ class SubnormalsAreZeros {
   SubnormalsAreZeros& operator=(const SubnormalsAreZeros&) = delete;
   ~SubnormalsAreZeros() {
 #if defined(__SSE2__)
-    if (changed_) _mm_setcsr((_mm_getcsr() & ~both) | (before_ & both));  // the flags of exceptions stay
+    if (changed_) _mm_setcsr((_mm_getcsr() & ~both) | (before_ & both));  // exception flags are kept
 #endif
   }
 
