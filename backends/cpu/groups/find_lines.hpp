@@ -1,5 +1,5 @@
-// find_lines.hpp - which slices, pads, broadcasts, iotas and rolls are not made, since groups read them where
-// their elements come from.
+// find_lines.hpp - LinesFinder: finds fused loads, that is, slices, pads, broadcasts, iotas and rolls that
+// are not materialized because fusions read their elements at the source.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,19 @@
 
 namespace tidu::cpu_detail {
 
-/// Such operations of which all that reads them are groups of single elements, or others of them: one of
-/// another is made of what that one is made of.
+/// Finds these operations: all their readers are element-wise fusions, or further operations of this kind,
+/// whose access maps are composed.
 class LinesFinder {
  public:
-  /// Among the operations that are `alone`, in no group and no loop, and not `done`. `values` by node,
-  /// `readers` as count_readers() has them of these.
+  /// Considers the operations that are `alone` (in no fusion and no loop) and not `done`. `values` is indexed
+  /// by node; `readers` is the result of count_readers().
   LinesFinder(const Program& program, const std::vector<bool>& alone,
               const std::vector<passes::NodeValues>& values, const std::vector<std::uint32_t>& readers,
               const std::vector<bool>& done);
 
-  /// Those that the group reads. Then `group` says that it reads where they come from.
+  /// The fused loads of a fusion. Replaces their values in `group` by the sources.
   std::vector<LinesOperand> find(passes::NodeValues& group) const;
-  /// Is it one that is not made?
+  /// Is the operation elided?
   bool is_done(std::uint32_t operation) const {
     const OperationRecord& record = graph_.data().operations[operation];
     return record.num_outputs == 1 && unmade_.find(record.first_output) != unmade_.end();
@@ -32,8 +32,8 @@ class LinesFinder {
 
  private:
   struct Unmade {
-    ValueId from = no_index;     // a root in memory, or none
-    std::optional<Lines> lines;  // by axes of the value, if it can be read so
+    ValueId from = no_index;     // the source, a root; or no_index
+    std::optional<Lines> lines;  // by axes of the value, if it can be read through them
   };
   void add(std::uint32_t operation);
   Unmade unmade(std::uint32_t operation) const;
@@ -42,7 +42,7 @@ class LinesFinder {
 
   const Program& program_;
   const Graph& graph_;
-  std::vector<std::uint32_t> by_groups_;  // by value: groups that read it
+  std::vector<std::uint32_t> by_groups_;  // by value: number of fusions that read it
   std::unordered_map<ValueId, Unmade> unmade_;
 };
 

@@ -1,6 +1,6 @@
-// fused.hpp - a fused group as one step: its operations run on one block of elements after another, those
-// that code can be generated for together in vector registers, the others by their kernels, with what goes
-// from one to the other in memory of a block's size.
+// fused.hpp - the plan of a fusion as one step. The fusion runs on one block of elements after another.
+// Operations with vector code run together in registers, the others by their kernels; values between them
+// take memory of a block's size.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 
 namespace tidu::cpu_detail {
 
-/// What a group does beside its element-wise operations.
+/// The prologue (gathers and fused loads) and the epilogue (interleaved rows) of a fusion.
 struct PrologueAndEpilogue {
   Columns columns;
   std::vector<LinesOperand> lines;
 };
 
-/// The plan of the group at position `node` of the schedule, which reads values.operands and makes
-/// values.results, in this order. Throws Error (execution) where a kernel is missing.
+/// Plans the fusion at position `node` of the schedule. It reads values.operands and writes values.results,
+/// in this order. Throws Error (execution) if a kernel is missing.
 Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
                 const CompileOptions& options, const KernelTable& kernels,
                 const PrologueAndEpilogue* around_fusion = nullptr);

@@ -1,5 +1,5 @@
-// fused_columns.hpp - columns that a fused group reads and rows of columns that it makes, by operations that
-// are found to be done by the group: see Note [Columns] in fused.cpp.
+// fused_columns.hpp - ColumnFinder: finds the columns that a fusion gathers in its prologue and the columns
+// that it interleaves in its epilogue; the fusion absorbs these operations. See Note [Columns] in fused.cpp.
 #pragma once
 
 #include <cstddef>
@@ -12,32 +12,33 @@
 
 namespace tidu::cpu_detail {
 
-/// A column that the group reads: element i is matrix[start + place step] where place is i, or indices[i]
-/// moved into [0, extent).
+/// A gathered column: element i is matrix[start + place * step], where place is i, or indices[i] clamped to
+/// [0, extent).
 struct GatheredColumn {
   ValueId column = no_index;
   ValueId matrix = no_index;
-  ValueId indices = no_index;  ///< or none
+  ValueId indices = no_index;  ///< or no_index
   std::int64_t start = 0, step = 0, extent = 0;
 };
 
-/// Columns that a group gathers and brings together.
+/// The columns that a fusion gathers, and those that it interleaves.
 struct Columns {
   std::vector<GatheredColumn> gathered;
-  std::vector<ValueId> of;    ///< roots, of words of 4 or 8 bytes, that are brought side by side
-  ValueId result = no_index;  ///< or none
+  std::vector<ValueId> of;    ///< roots, with words of 4 or 8 bytes, that are interleaved
+  ValueId result = no_index;  ///< the interleaved rows, or no_index
   bool past_caches = false;   ///< is the result written past the caches?
   bool empty() const { return gathered.empty() && result == no_index; }
 };
 
 class ColumnFinder {
  public:
-  /// `values` by node; `wholes` by output of the program: bytes of what it is a part of, or empty.
+  /// `values` is indexed by node. `wholes` has, for each output of the program, the bytes of the tensor that
+  /// it is a part of; or it is empty.
   ColumnFinder(const Program& program, std::vector<passes::NodeValues>& values,
                std::span<const std::size_t> wholes, bool check_indices = false);
 
-  /// Those of the group at position `node`. Then values[node] are the group's with them, and the operations
-  /// that it does are `is_done`.
+  /// The columns of the fusion at position `node`. Updates values[node] accordingly, and marks the absorbed
+  /// operations as `is_done`.
   Columns find(std::size_t node);
   bool is_done(std::uint32_t operation) const { return done_[operation]; }
 
@@ -56,8 +57,8 @@ class ColumnFinder {
   std::vector<passes::NodeValues>& values_;
   std::span<const std::size_t> wholes_;
   bool check_indices_;
-  std::vector<std::uint32_t> readers_;  // by root: nodes, and more for outputs
-  std::vector<bool> alone_, done_;      // by operation; alone: in no group and no loop
+  std::vector<std::uint32_t> readers_;  // by root: number of nodes, and more for outputs
+  std::vector<bool> alone_, done_;      // by operation; alone: in no fusion and no loop
 };
 
 }  // namespace tidu::cpu_detail

@@ -1,4 +1,4 @@
-// fused_rows.hpp - a fused group of rows as one step.
+// fused_rows.hpp - the plan of a row fusion as one step.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace tidu::cpu_detail {
 
-/// As plan_group, for a group of rows: one generated function, or, where there is none for all of its
-/// operations, one operation after another on whole arrays in scratch memory. If it is among `transposed` it
-/// does that transpose as well.
+/// As plan_group, for a row fusion. The plan is one generated function; if not all operations have vector
+/// code, it runs one operation after another on whole arrays in scratch memory. If the fusion is in
+/// `transposed`, it absorbs that transpose.
 Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
                const CompileOptions& options, const KernelTable& kernels, const std::shared_ptr<Arena>& arena,
                const TransposedResults& transposed);

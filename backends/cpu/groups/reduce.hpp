@@ -1,9 +1,10 @@
-// reduce.hpp - the loops of reductions: the axes of the operand in groups, kept or reduced, and sums in a
-// fixed order.
+// reduce.hpp - the loops of reductions. The axes of the operand are merged into groups that are kept or
+// reduced; sums are added in a fixed order.
 //
-// Note [Order of sums]: contiguous elements are folded in 16 or 64 lanes over blocks of 1024, rows in chunks
-// of 256; what blocks give is folded pairwise, what chunks give sixteen by sixteen (see in_cascade). The
-// order depends on shapes alone, never on threads, and its error grows with the logarithm of the count.
+// Note [Order of sums]: contiguous elements are reduced in 16 or 64 lanes over blocks of 1024 elements, and
+// rows in chunks of 256. The results of blocks are reduced pairwise, and those of chunks sixteen by sixteen
+// (see in_cascade). The order depends on the shapes alone and never on threads. The error grows with the
+// logarithm of the count.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +20,13 @@
 
 namespace tidu::cpu_detail {
 
-/// Axes of an operand, merged where neighbours are both kept or both reduced.
+/// The axes of an operand; neighbours are merged if both are kept or both reduced.
 struct ReductionShape {
   struct Axis {
     std::int64_t extent, stride;
   };
-  std::vector<Axis> kept;     ///< outermost first, without the contiguous one when that is kept
-  std::vector<Axis> reduced;  ///< outermost first, without the contiguous one when that is reduced
+  std::vector<Axis> kept;     ///< outermost first, without the contiguous one if that is kept
+  std::vector<Axis> reduced;  ///< outermost first, without the contiguous one if that is reduced
   bool inner_reduced = true;  ///< is the contiguous group reduced?
   std::int64_t inner = 1;     ///< its extent
   std::int64_t rows = 1;      ///< product of `kept`
@@ -36,7 +37,7 @@ struct ReductionShape {
   static ReductionShape of(Type operand, const Ints& axes, int threads);
 };
 
-/// Walks the index space of axes in row-major order and keeps the offset.
+/// Iterates over the index space of axes in row-major order, with the offset.
 class Walk {
  public:
   explicit Walk(const std::vector<ReductionShape::Axis>& axes, std::int64_t start = 0) : axes_(axes) {
@@ -58,19 +59,19 @@ class Walk {
 
  private:
   const std::vector<ReductionShape::Axis>& axes_;
-  std::array<std::int64_t, 64> at_;  // of each axis: all of it would take longer to clear than a short fold
+  std::array<std::int64_t, 64> at_;  // by axis; not cleared, which would take longer than a short reduction
   std::int64_t offset_ = 0;
 };
 
-/// Short lines that are folded at once.
+/// Number of short lines that are reduced at the same time.
 inline constexpr std::int64_t short_lines = 8;
-/// So many lines, as a multiple of those.
+/// `lines`, rounded down to a multiple of short_lines, but not to 0.
 constexpr std::int64_t in_short_lines(std::int64_t lines) {
   return std::max(short_lines, lines / short_lines * short_lines);
 }
 
-/// Each of `lines` short lines, one behind the other: several at once, so that a fold need not wait for the
-/// one before. The bits are those of fold_line, but that other NaN may come of several.
+/// Reduces each of `lines` contiguous short lines. Several run at the same time, so that reductions need not
+/// wait for one another. The bits are those of fold_line, except that another NaN of several may result.
 template <class F, class T>
 void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
   constexpr std::int64_t together = short_lines;
@@ -101,14 +102,14 @@ void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y)
   for (; k < lines; ++k, x += length) y[k] = fold_line<F>(x, length);
 }
 
-/// Each of `lines` lines of at most fold_block elements, one behind the other.
+/// Reduces each of `lines` contiguous lines with at most fold_block elements.
 template <class F, class T>
 void fold_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
   if (length < short_line) return fold_short_lines<F>(x, length, lines, y);
   for (std::int64_t k = 0; k < lines; ++k) y[k] = fold_line<F>(x + k * length, length);
 }
 
-/// All that belongs to the output whose elements start at x, where the contiguous group is reduced.
+/// Reduces all elements of one output, which start at x; the contiguous group is reduced.
 template <class F, class T>
 T fold_all(const ReductionShape& s, const T* x) {
   if (s.folds == 1 && s.inner <= fold_block) return fold_line<F>(x, s.inner);
@@ -122,14 +123,15 @@ T fold_all(const ReductionShape& s, const T* x) {
   return cascade.result();
 }
 
-/// Are there short lines, each output's several, beside those of the next output? So windows of pictures are.
+/// Does each output have several short lines, which are adjacent to those of the next output? Pooling windows
+/// of images are of this form.
 inline bool has_lines_side_by_side(const ReductionShape& s) {
   constexpr std::int64_t fewest = 8, max_folds = 16;
   return s.inner_reduced && s.inner > 0 && s.inner < short_line && s.folds > 1 && s.folds <= max_folds &&
          !s.kept.empty() && s.kept.back().stride == s.inner && s.kept.back().extent >= fewest;
 }
-/// Of so many outputs of such, the first of whose elements start at x: each as fold_all, but that other NaN
-/// may come of several.
+/// Reduces `outputs` such outputs, whose elements start at x: as fold_all, except that another NaN of several
+/// may result.
 template <class F, class T>
 void fold_side_by_side(const ReductionShape& s, const T* x, std::int64_t outputs, T* y) {
   constexpr std::int64_t at_once = 128, levels = 5;  // of a cascade of 16
@@ -154,10 +156,10 @@ void fold_side_by_side(const ReductionShape& s, const T* x, std::int64_t outputs
   }
 }
 
-/// So many columns, at most, of several rows are folded at once where they can be.
+/// Maximum number of columns for reducing several rows at the same time.
 inline constexpr std::int64_t narrow_columns = 16;
 
-/// Rows of whole numbers or bools, one behind the other: several side by side, as any order gives the same.
+/// Reduces contiguous rows of integers or bools, several side by side, since the order does not matter.
 template <class F, class T>
 void fold_narrow_rows(const T* x, std::int64_t rows, std::int64_t columns, T* y) {
   constexpr std::int64_t lanes = 4 * narrow_columns;
@@ -173,7 +175,7 @@ void fold_narrow_rows(const T* x, std::int64_t rows, std::int64_t columns, T* y)
   std::copy_n(lane, columns, y);
 }
 
-/// Rows [begin, end), fold_chunk of them at most, the first of which `walk` is at.
+/// Reduces rows [begin, end), at most fold_chunk; `walk` is at the first of them.
 template <class F, class T>
 void fold_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_t begin, std::int64_t end,
                     std::int64_t columns, T* to) {
@@ -185,7 +187,7 @@ void fold_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_
     if (s.reduced.size() == 1 && (end - begin) * s.reduced[0].stride <= near / std::int64_t{sizeof(T)}) {
       const std::int64_t stride = s.reduced[0].stride;
       kernel.matrix(to, x + begin * stride, end - begin, stride, columns);
-      f = end;  // as of all chunks, of which none is longer: `walk` goes nowhere
+      f = end;  // as for all chunks, none of which is longer: `walk` stays
     }
     for (; f + 4 <= end; f += 4) {
       const T* rows[4];
@@ -208,7 +210,7 @@ void fold_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_
   }
 }
 
-/// `columns` neighbouring outputs whose elements start at x, where the contiguous group is kept.
+/// Computes `columns` neighbouring outputs whose elements start at x; the contiguous group is kept.
 template <class F, class T>
 void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) {
   if constexpr (Integer<T> || Boolean<T>) {
@@ -230,17 +232,17 @@ void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) 
       });
 }
 
-/// A fold of contiguous elements to one in two parts, with the bits of the kernel that does both: blocks of
-/// fold_block elements each (the last one perhaps shorter) to one element, and those, of `count` elements in
-/// all, to the result. Null for operations and dtypes that are no such fold.
+/// A reduction of contiguous elements to one element in two parts, with the bits of the whole kernel: `block`
+/// reduces fold_block elements (or fewer in the last block), and `finish` reduces the results of all blocks,
+/// which have `count` elements together. Null for operations and dtypes that are no such reduction.
 struct FoldFunctions {
   void (*block)(const std::byte* x, std::int64_t count, std::byte* part) = nullptr;
   void (*finish)(const std::byte* parts, std::int64_t count, std::byte* result) = nullptr;
 };
 FoldFunctions fold_functions(const Primitive& primitive, DType dtype);
 
-/// Calls line(x, y) for every output where the contiguous group is reduced, else rows(x, columns, y) for
-/// every tile of outputs.
+/// Calls line(x, y) for each output if the contiguous group is reduced, else rows(x, columns, y) for each
+/// tile of outputs.
 template <class T, class R, class Line, class Rows>
 void for_outputs(const ReductionShape& s, const T* x, R* y, const Line& line, const Rows& rows) {
   const std::int64_t work = std::max<std::int64_t>(1, s.folds * s.inner);

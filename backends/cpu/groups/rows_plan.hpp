@@ -1,4 +1,4 @@
-// rows_plan.hpp - from a fused group of rows to steps over lanes.
+// rows_plan.hpp - lowers a row fusion to vector code: from a node of the schedule to a RowsCode.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@
 
 namespace tidu::cpu_detail {
 
-/// The code's pointers are the group's operands and then its results. Of several rows in a period, those
-/// among `periodic` have one period for all: for the code they begin where the period does.
+/// The code's pointers are the fusion's operands and then its results. If a period has several rows, the
+/// pointers in `periodic` point to one period that all rows share; for the code they begin where the period
+/// does.
 struct RowsPlan {
-  /// A result that is a fold of all rows.
+  /// A result that is a reduction of all rows.
   struct ColumnFold {
     std::uint32_t result = 0;
     std::uint32_t pointer = 0;
@@ -23,14 +24,14 @@ struct RowsPlan {
   };
   RowsCode code;
   std::int64_t rows = 0;
-  std::int64_t period = 1;  ///< rows that have elements of their own in what all rows share
+  std::int64_t period = 1;  ///< number of rows after which shared values repeat
   std::vector<std::uint32_t> periodic;
   std::vector<ColumnFold> folds;
   std::vector<std::uint32_t> streams;  ///< results that are written past the caches
 };
 
-/// The plan of the group of rows at position `node` of the schedule, which runs `repeats` times where others
-/// run once; nothing where lanes cannot do all of it.
+/// The plan of the row fusion at position `node` of the schedule, which runs `repeats` times for one run of
+/// the outermost program. Nothing if an operation has no vector code.
 std::optional<RowsPlan> plan_rows_code(const Program& program, std::size_t node,
                                        const passes::NodeValues& values, std::int64_t repeats,
                                        std::size_t num_carry);

@@ -1,12 +1,12 @@
-// rows_x86.hpp - code for rows on x86-64: where values come from and go to.
+// rows_x86.hpp - RowsAssembler: x86-64 code for the loads and stores of row fusions.
 //
-// Registers: r12 pointers, r15 scratch memory, rbx the row, r13 the element within the row, r14 within the
-// matrix. In scratch memory lie values of the row, a vector each, all lanes the same; accumulators, where
-// they are not in registers; what folds make of each 1024 elements of longer rows; what is kept of the row;
-// and the addresses of rows that are picked for it.
+// Registers: r12 pointers, r15 scratch memory, rbx the row, r13 the element within the row, r14 the element
+// within the matrix. The scratch memory holds: values of the row, a vector each with equal lanes;
+// accumulators that are not in registers; partial reductions of each 1024 elements of longer rows; values
+// kept for the row; and the addresses of gathered rows.
 //
-// What a vector does not fill is loaded and stored under a mask. As the number of columns is known, so is how
-// many vectors there are.
+// A partial vector is loaded and stored with a mask. The number of columns is a constant of the code, and so
+// is the number of vectors.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class RowsAssembler : protected VectorAssembler {
   static constexpr std::size_t aligned(std::size_t bytes) { return (bytes + line - 1) / line * line; }
   static bool is_fold(VectorOp op) { return op >= VectorOp::fold_sum && op <= VectorOp::fold_min; }
   static bool is_column_fold(VectorOp op) { return op >= VectorOp::column_sum && op <= VectorOp::column_min; }
-  // Of all vectors, and of those of a row.
+  // Equal for all vectors; equal for all vectors of a row.
   static bool is_same(VectorOp op) {
     return op == VectorOp::immediate || op == VectorOp::splat || op == VectorOp::splat_mask;
   }
@@ -57,10 +57,10 @@ class RowsAssembler : protected VectorAssembler {
     }
     return folds;
   }
-  // How many rows are computed side by side: as many as fill a register of some width.
+  // Sets the number of rows that are processed side by side: as many as fill a register of some width.
   void find_together() {
     constexpr std::int64_t max_vectors = 4;  // of a row
-    constexpr std::size_t max_steps = 640;   // of the rows together
+    constexpr std::size_t max_steps = 640;   // of these rows together
     const std::int64_t vectors = (code_.columns + lanes_ - 1) / lanes_;
     std::size_t folds = 0, steps = 0;
     bool calls = false;
@@ -86,16 +86,16 @@ class RowsAssembler : protected VectorAssembler {
       return std::any_of(phase.elements.begin(), phase.elements.end(), streams);
     });
   }
-  // That have values, or are kept, at a time.
+  // The maximum number of rows with live or kept values.
   std::int64_t max_rows() const { return max_together_ > 1 ? 2 * max_together_ : 1; }
   std::size_t max_accumulators() const { return is_512_ ? 16U : 8U; }
   int columns_left() const { return static_cast<int>(code_.columns % lanes_); }
 
-  // A fold's step in its place among others.
+  // A reduction, in sequence with other instructions.
   virtual void fold(std::size_t id, Ymm x) = 0;
   virtual void fold_column(std::size_t id, const Ymm& x) = 0;
 
-  // The phase's steps for so many vectors of each of the rows together.
+  // The phase's instructions for `count` vectors of each row that is processed side by side.
   std::vector<VectorInst> laid_out(std::int64_t count) {
     std::vector<VectorInst> steps;
     copies_.clear();
@@ -118,7 +118,7 @@ class RowsAssembler : protected VectorAssembler {
       copies_.push_back(static_cast<int>(copy % count));
       rows_.push_back(first_row_ + copy / count);
     };
-    // Two by two where registers are many, as neither need wait for the other then.
+    // Two by two if there are many registers, since neither then waits for the other.
     const std::int64_t some = is_512_ && !calls_ ? 2 : 1;
     for (std::int64_t first = 0; first < copies; first += some) {
       for (std::size_t i = 0; i < length; ++i) {
@@ -127,7 +127,7 @@ class RowsAssembler : protected VectorAssembler {
     }
     return steps;
   }
-  // Where no call takes them, registers hold the pointers that the phase needs.
+  // Keeps the pointers of the phase in registers that calls do not use.
   void cache_pointers() {
     cached_.clear();
     cached_picks_.clear();
@@ -159,14 +159,14 @@ class RowsAssembler : protected VectorAssembler {
   }
 
   Address in_picks(std::uint32_t index) { return ptr[r15 + picks_at_ + index * sizeof(void*)]; }
-  // The same of a row that is picked.
+  // As pointer(), for a gathered row.
   Xbyak::Reg64 picked(std::uint32_t index) {
     const auto it = cached_picks_.find(index);
     if (it != cached_picks_.end()) return it->second;
     mov(rax, in_picks(index));
     return rax;
   }
-  // To rax: which row an integer names.
+  // Sets rax to the row that an index selects.
   void find_named(const RowsCode::Pick& pick) {
     mov(rax, ptr[r12 + 8 * static_cast<std::size_t>(pick.indices)]);
     if (pick.wide) {
@@ -181,11 +181,11 @@ class RowsAssembler : protected VectorAssembler {
     cmp(rax, rdx);
     cmovg(rax, rdx);
   }
-  // To rax: which row is repeated here. Dividing few bits takes a fraction of the time on older processors.
+  // Sets rax to the row that is repeated here. Division of few bits is much faster on older processors.
   void find_repeated(const RowsCode::Pick& pick) {
     const std::int64_t rows = pick.rows / pick.together * pick.every;
     const bool is_few = rows < std::int64_t{1} << 31U;
-    const auto divide = [&](std::int64_t by) {  // rax: to rax, and what is left to rdx
+    const auto divide = [&](std::int64_t by) {  // divides rax; remainder in rdx
       mov(rcx, static_cast<std::uint64_t>(by));
       xor_(edx, edx);
       is_few ? div(ecx) : div(rcx);
@@ -201,7 +201,7 @@ class RowsAssembler : protected VectorAssembler {
     imul(rax, rcx);
     add(rax, rdx);
   }
-  // Where the rows are that are picked for this one. No pointer is in a register.
+  // Stores the addresses of the rows that are gathered for this row. No pointer is in a register.
   void find_picked() {
     for (std::uint32_t i = 0; i < code_.picks.size(); ++i) {
       const RowsCode::Pick& pick = code_.picks[i];
@@ -215,8 +215,8 @@ class RowsAssembler : protected VectorAssembler {
 
   bool is_masked(std::size_t id) const { return copies_[id] == masked_copy_; }
   int virtual_register_of(std::size_t id) const { return copies_[id] * lanes_; }
-  // Is a smaller register what is left? It needs no mask, and what it writes can be read again at once, with
-  // what lies behind it too.
+  // Do the remaining columns fill a smaller register? That needs no mask, and a later load can read the
+  // stored bytes at once, also together with the bytes after them.
   bool is_exact() const { return columns_left() * element_ == 16 || columns_left() * element_ == 32; }
   Xmm exact(const Ymm& x) const {
     return columns_left() * element_ == 32 ? Ymm(x.getIdx()) : Xmm(x.getIdx());
@@ -231,11 +231,11 @@ class RowsAssembler : protected VectorAssembler {
       vmovups(spare(), ptr[rip + tail_mask_]);
     }
   }
-  // Bytes from where the registers point to the step's vector.
+  // Bytes from the registers' addresses to the instruction's vector.
   std::size_t offset_of(std::size_t id) const {
     return static_cast<std::size_t>(virtual_register_of(id) * element_);
   }
-  // Likewise of a matrix' elements; elements themselves.
+  // As offset_of for elements of a matrix; in elements.
   std::size_t elements_to(std::size_t id) const {
     return static_cast<std::size_t>(rows_[id] * code_.columns + virtual_register_of(id));
   }
@@ -249,29 +249,29 @@ class RowsAssembler : protected VectorAssembler {
     const auto array = static_cast<std::size_t>(index * max_rows() + rows_[id]);
     return ptr[r15 + r13 * element_ + (kept_at_ + array * kept_size_ + offset_of(id))];
   }
-  // A value of the first of the rows together, and of the row-th.
+  // A value of the first of the rows side by side, and of row `row` of them.
   Address in_slot(std::uint32_t index, std::int64_t row = 0) {
     return ptr[r15 + (index * line + static_cast<std::size_t>(row * element_))];
   }
   Address of_row(std::size_t id, const Xbyak::Reg64& from) {
     return ptr[from + rbx * element_ + static_cast<std::size_t>(rows_[id] * element_)];
   }
-  // As much of a register as has an element of each of the rows together.
+  // The part of a register that has one element of each row.
   Xmm of_rows(const Ymm& x) const { return together_ * element_ == 32 ? Ymm(x.getIdx()) : Xmm(x.getIdx()); }
 
   bool is_late(VectorOp op) const override { return op <= VectorOp::immediate; }
   bool can_load_again(std::size_t id) const override { return (*steps_)[id].op <= VectorOp::immediate; }
 
-  // The next row of each array is brought nearer, once for each row: rows begin where the hardware does not
-  // look ahead, at the ends of pages. In the phase that takes longest, so that memory works while the core
-  // does. Not to the nearest cache, which is full of what belongs to this row.
+  // Prefetches the next row of each array, once for each row, since hardware prefetchers stop at page
+  // boundaries. This is done in the longest phase, in which memory and core work at the same time. The target
+  // is not the nearest cache, which is full of the present row.
   void find_fetched() {
     constexpr std::int64_t long_row = 1024, too_long = std::int64_t{1} << 16;  // bytes
     if (code_.columns * element_ < long_row || code_.columns * element_ > too_long) return;
     std::set<std::uint32_t> fetched;
     std::size_t longest = 0;
     for (const RowsCode::Phase& phase : code_.phases) {
-      constexpr std::size_t call = 20;  // as long as so many other steps
+      constexpr std::size_t call = 20;  // cost of a call in instructions
       std::size_t length = 0;
       for (const VectorInst& step : phase.elements) {
         length += step.op == VectorOp::call ? call : 1;
@@ -282,7 +282,7 @@ class RowsAssembler : protected VectorAssembler {
     }
     fetched_.assign(fetched.begin(), fetched.end());
   }
-  // Of the `copy`-th vector from r13 on.
+  // For vector `copy` after r13.
   void fetch_next(std::int64_t copy) {
     const auto at = static_cast<std::size_t>(copy * lanes_ * element_);
     if (at % line != 0) return;
@@ -294,7 +294,7 @@ class RowsAssembler : protected VectorAssembler {
     if (!is_masked(id)) return vmovups(to, address());
     if (is_exact()) return vmovups(exact(to), address());  // zeros the rest
     if (is_512_) {
-      // The mask's register is set by way of rax, where the pointer may be.
+      // Setting the mask register overwrites rax, which may hold the pointer.
       const Xbyak::Reg64 safe = from.getIdx() == rax.getIdx() ? rdx : from;
       if (from.getIdx() == rax.getIdx()) mov(rdx, rax);
       set_tail();
@@ -352,10 +352,11 @@ class RowsAssembler : protected VectorAssembler {
     is_f64_ ? vbroadcastsd(to, from) : vbroadcastss(to, from);
   }
 
-  // A row's value in every lane, or, where steps are of the row alone, that of each row in its own.
+  // Loads a value of the row into every lane; in instructions on values of the row, each row's value into its
+  // own lane.
   void load_row(const Ymm& to, const Address& from) {
     if (!of_row_ || together_ == 1) return broadcast(to, from);
-    // Lanes beyond the rows hold the same again: a function takes long for zeros that are no row's.
+    // Lanes beyond the rows repeat values, since functions are slow for zeros that belong to no row.
     const auto bytes = static_cast<int>(together_) * element_;
     if (bytes == (is_halved_ ? vector_ / 2 : vector_)) return vmovups(to, from);
     if (bytes == 32) return vbroadcastf64x4(Zmm(to.getIdx()), from);
@@ -415,7 +416,7 @@ class RowsAssembler : protected VectorAssembler {
     }
   }
 
-  // Behind the code.
+  // Emitted after the code.
   void tail_mask() {
     if (!uses_tail_) return;
     align(64);
@@ -431,16 +432,16 @@ class RowsAssembler : protected VectorAssembler {
   std::size_t parts_at_ = 0, parts_size_ = 0, accumulators_at_ = 0, kept_at_ = 0, kept_size_ = 0;
   std::size_t picks_at_ = 0, scratch_ = 0;
   const std::vector<VectorInst>* elements_ = nullptr;  // of the phase
-  bool calls_ = false;                                 // has the phase calls?
+  bool calls_ = false;                                 // does the phase have calls?
   std::map<std::uint32_t, Xbyak::Reg64> cached_;       // by pointer
   std::map<std::uint32_t, Xbyak::Reg64> cached_picks_;
   std::vector<std::uint32_t> fetched_;  // pointers: see find_fetched
   const RowsCode::Phase* fetching_ = nullptr;
-  std::vector<int> copies_;         // by step: which vector it is of
-  std::vector<std::int64_t> rows_;  // and which of the rows together
+  std::vector<int> copies_;         // by instruction: its vector
+  std::vector<std::int64_t> rows_;  // and its row among those side by side
   std::int64_t max_together_ = 1, together_ = 1;
   std::int64_t halves_ = 1, first_row_ = 0;  // see Note [Halves]
-  bool of_row_ = false;                      // are steps of the row alone?
+  bool of_row_ = false;                      // are the instructions on values of the row?
   int masked_copy_ = nowhere;
   bool uses_tail_ = false;
   bool tail_is_set_ = false;

@@ -1,6 +1,5 @@
-// rows_x86_folds.hpp - code for rows on x86-64: what folds elements of a row to one, and rows to one row.
-//
-// Lanes that a vector does not fill are elements that change nothing.
+// rows_x86_folds.hpp - FoldAssembler: x86-64 code for reductions in row fusions, of each row to one element
+// and of all rows to one row. Lanes beyond a partial vector hold the identity of the reduction.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +18,7 @@ class FoldAssembler : protected RowsAssembler {
   ~FoldAssembler() override = default;
 
   std::size_t row_vectors() const { return static_cast<std::size_t>((code_.columns + lanes_ - 1) / lanes_); }
-  // Folds of all rows stay in registers from the first row to the last, where there are enough.
+  // Reductions of all rows stay in registers from the first row to the last, if there are enough.
   void find_column_folds() {
     column_folds_.clear();
     for (const VectorInst& step : *elements_) {
@@ -27,7 +26,7 @@ class FoldAssembler : protected RowsAssembler {
     }
     if (num_accumulators() + column_folds_.size() * row_vectors() > max_accumulators()) column_folds_.clear();
   }
-  // For `count` elements of one row: those that nothing was folded into yet.
+  // Prepares accumulators for `count` elements of one row; they are marked as empty.
   void start_accumulators(std::int64_t count) {
     accumulators_ = (count < long_line ? few_lanes : many_lanes) / lanes_;
     const bool registers = in_registers();
@@ -49,14 +48,14 @@ class FoldAssembler : protected RowsAssembler {
     if (op == VectorOp::fold_sum || op == VectorOp::column_sum) return VectorOp::add;
     return op == VectorOp::fold_max || op == VectorOp::column_max ? VectorOp::max : VectorOp::min;
   }
-  // What changes nothing: -0, and infinities.
+  // The identity: -0, or an infinity.
   std::uint64_t identity(VectorOp op) const {
     const VectorOp kind = with(op);
     if (kind == VectorOp::add) return sign_bit();
     const std::uint64_t infinity = is_f64_ ? 0x7ff0000000000000U : 0x7f800000U;
     return kind == VectorOp::max ? infinity | sign_bit() : infinity;
   }
-  // r = a with b; r is neither.
+  // r = the reduction of a and b; r is neither of them.
   void folded(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
     if (with(op) == VectorOp::add) {
       is_f64_ ? vaddpd(r, a, b) : vaddps(r, a, b);
@@ -68,7 +67,7 @@ class FoldAssembler : protected RowsAssembler {
   std::size_t num_accumulators() const {
     return folds_.size() * static_cast<std::size_t>(accumulators_ * together_);
   }
-  // Accumulators take registers from the last one down, but not the spare one.
+  // Accumulators take registers from the last one down, except the spare one.
   int accumulator_register(std::size_t i) const {
     const int first = is_512_ ? num_registers_ - 1 : spare_register - 1;
     return first - static_cast<int>(i);
@@ -85,7 +84,7 @@ class FoldAssembler : protected RowsAssembler {
     std::size_t f = 0;
     while (folds_[f].index != step.index) ++f;
     const std::size_t i = accumulator(f, copies_[id] % accumulators_, rows_[id] - first_row_);
-    if (!fresh_.empty() && fresh_[i]) {  // as if what changes nothing were there
+    if (!fresh_.empty() && fresh_[i]) {  // empty: as if it held the identity
       fresh_[i] = false;
       const Ymm a = vector(accumulator_register(i));
       if (!is_masked(id)) return vmovaps(a, x);
@@ -123,7 +122,7 @@ class FoldAssembler : protected RowsAssembler {
       registers ? vmovaps(a, r) : vmovups(accumulator_memory(i), r);
     }
   }
-  // All accumulators of a fold to one element, in lane 0 of register 0. No value is in a register.
+  // Reduces all accumulators to one element, in lane 0 of register 0. No value is in a register.
   void combine(std::size_t f) {
     const VectorOp op = folds_[f].op;
     const bool registers = in_registers();
@@ -158,9 +157,9 @@ class FoldAssembler : protected RowsAssembler {
     }
     halved(op);
   }
-  // The same of all rows together, in registers all the way, to their values: of as many rows at a time as
-  // have elements in 16 bytes. All values are stored at once, as they are loaded next: two stores would both
-  // have to reach the cache before.
+  // As combine for all rows side by side, in registers, and stores their values. It handles as many rows at a
+  // time as have elements in 16 bytes. All values are stored at once, since they are loaded next: two stores
+  // would both have to reach the cache before that.
   void combine_rows(std::size_t f) {
     if (is_512_ && !is_f64_ && together_ == 8) return combine_eight_rows(f);
     const VectorOp op = folds_[f].op;
@@ -184,7 +183,7 @@ class FoldAssembler : protected RowsAssembler {
         vextractf128(Xmm(4), Ymm(5), 1);
         folded(op, x, Ymm(5), Ymm(4));
       }
-      // Halves of two rows side by side, and then again.
+      // Puts halves of two rows side by side, and repeats that.
       const auto side_by_side = [&](int to, int a, int b) {
         vunpcklpd(Xmm(4), Xmm(a), Xmm(b));
         vunpckhpd(Xmm(5), Xmm(a), Xmm(b));
@@ -203,8 +202,8 @@ class FoldAssembler : protected RowsAssembler {
     vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);
     vmovups(in_slot(folds_[f].index, first_row_), Ymm(7));
   }
-  // The same of eight vectors of 16 elements, half as many of which are left each time: side by side are
-  // halves of two rows, quarters of four, and two elements each of all.
+  // As combine_rows for eight vectors of 16 elements. Each step halves the number of vectors: they hold
+  // halves of two rows, quarters of four rows, and then two elements of each row.
   void combine_eight_rows(std::size_t f) {
     const VectorOp op = folds_[f].op;
     const auto row = [&](std::int64_t r) { return Zmm(accumulator_register(accumulator(f, 0, r))); };
@@ -226,12 +225,12 @@ class FoldAssembler : protected RowsAssembler {
     vpmovqd(Ymm(0), Zmm(1));  // the first of each two
     vmovups(in_slot(folds_[f].index, first_row_), Ymm(0));
   }
-  // Register 0 with register 1: whole vectors cost no more, and what is beyond does not count.
+  // Reduces register 0 with register 1. Whole vectors cost no more; further lanes are ignored.
   void halved(VectorOp op) {
     folded(op, Ymm(2), Ymm(0), Ymm(1));
     vmovaps(Ymm(0), Ymm(2));
   }
-  // What folds made of each block, to one.
+  // Reduces the partial results of blocks to one.
   void finish_folds() {
     vzeroupper();
     for (const VectorInst& step : folds_) {
@@ -272,10 +271,10 @@ class FoldAssembler : protected RowsAssembler {
   }
 
   std::vector<VectorInst> folds_;                            // of the phase
-  std::int64_t accumulators_ = 0;                            // of a fold and row
+  std::int64_t accumulators_ = 0;                            // for one reduction and row
   std::vector<std::uint32_t> column_folds_;                  // pointers: see find_column_folds
   std::map<std::pair<std::uint32_t, int>, int> held_folds_;  // of all rows: by pointer and vector a register
-  std::vector<bool> fresh_;  // those that nothing was folded into yet, of rows together
+  std::vector<bool> fresh_;                                  // empty accumulators, of all rows side by side
 };
 
 }  // namespace tidu::cpu_detail

@@ -1,8 +1,9 @@
-// transpose_epilogue.hpp - transposes that are done by the group of rows before them.
+// transpose_epilogue.hpp - the transpose epilogue of row fusions: a fusion whose result only a transpose
+// reads writes that result transposed.
 //
-// Note [Transposed results]: what a group makes for a transpose alone goes to a little memory, some rows at a
-// time, and from there, while it is in the nearest cache, to where the transpose has it. So it is written to
-// memory once, and not read from there.
+// Note [Transposed results]: the fusion writes some rows at a time to a small buffer, and copies them from
+// there, while they are in the nearest cache, to their transposed positions. The result is written to memory
+// once and never read.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +21,20 @@
 
 namespace tidu::cpu_detail {
 
-/// A transpose cut into pieces of its operand, each of whole rows that lie one behind the other.
+/// A transpose that is divided into pieces of its operand; each piece consists of contiguous whole rows.
 class TransposingCopy {
  public:
-  /// Of operands of this type, rows of so many elements. Nothing where pieces would be too long.
+  /// For an operand of this type with rows of `columns` elements. Nothing if pieces would be too long.
   static std::optional<TransposingCopy> make(Type type, std::span<const std::int64_t> permutation,
                                              std::int64_t columns);
 
   std::int64_t pieces() const { return pieces_; }
-  /// Elements of a piece, at most.
+  /// Maximum number of elements of a piece.
   std::int64_t most() const { return at_once_ * inner_; }
-  /// Elements in front of the piece, and of it.
+  /// The first element of the piece, and its number of elements.
   std::int64_t begin(std::int64_t piece) const;
   std::int64_t count(std::int64_t piece) const;
-  /// From where the piece is to where the result begins.
+  /// Copies the piece at `from` into the result at `to`.
   void run(std::int64_t piece, const std::byte* from, std::byte* to) const;
 
  private:
@@ -41,25 +42,25 @@ class TransposingCopy {
     std::int64_t extent, to;
   };
   std::int64_t pieces_ = 0, of_each_ = 1;                       // in all; of each index of outer axes
-  std::int64_t extent_ = 1, at_once_ = 1, to_ = 0, inner_ = 1;  // of the axis that is cut
+  std::int64_t extent_ = 1, at_once_ = 1, to_ = 0, inner_ = 1;  // of the axis that is divided
   std::vector<Outer> outer_;
   std::size_t size_ = 1;  // of an element
   StridedCopy whole_, last_;
 };
 
-/// What a group makes for the transpose right behind it alone, and how.
+/// The result of a fusion that only the following transpose reads, and the plan of both.
 struct TransposedResult {
-  ValueId value = no_index;   ///< of the group
+  ValueId value = no_index;   ///< of the fusion
   ValueId result = no_index;  ///< of the transpose
   std::uint32_t operation = no_index;
   RowsPlan plan;  ///< with `value`
   TransposingCopy copy;
 };
-/// By position of the group.
+/// By position of the fusion.
 using TransposedResults = std::unordered_map<std::size_t, TransposedResult>;
 
-/// All of them; of operations that are `done` (or empty) already none is. Then values[node] have the result
-/// in the place of the group's.
+/// Finds all transpose epilogues, except for operations that are `done` (or empty). Replaces the fusion's
+/// result in values[node] by the transpose's.
 TransposedResults find_transposed_results(const Program& program, std::vector<passes::NodeValues>& values,
                                           const std::vector<bool>& done, const CompileOptions& options);
 

@@ -1,12 +1,14 @@
-// vector_ir.hpp - element-wise work as straight-line code over vector registers, generated for this machine's
-// CPU when it is needed: each operand is read once and each result written once, whatever lies between.
+// vector_ir.hpp - the vector IR (VectorOp, VectorInst, VectorProgram) and its JIT: element-wise work as
+// straight-line code over vector registers, generated for this CPU on demand. Each operand is read once, and
+// each result is written once.
 //
-// A VectorProgram computes on elements of one size, floating or whole numbers, and on masks (bool, one byte
-// in memory). Every step but a store makes a value that later steps name by the step's number; which numbers
-// its elements are, the steps that take them say. Whole numbers wrap. Floating arithmetic is IEEE arithmetic,
-// nothing is contracted or reordered; the elementary functions are those of glibc's libmvec, but exp,
-// tanh, sin and cos, at most 4 ulp from the exact value; erf_inv, made of several, at most 6. So a
-// value has the same bits whatever it is computed together with, at any position and on any number of
+// A VectorProgram computes on elements of one size, floating-point numbers or integers, and on masks (bool,
+// one byte in memory). It is in SSA form: each instruction except a store defines a value, and later
+// instructions refer to it by the instruction's number. The using instruction decides whether elements are
+// floating-point numbers or integers. Integers wrap. Floating-point arithmetic is IEEE arithmetic, without
+// contraction or reordering. Elementary functions are those of glibc's libmvec, except exp, tanh, sin and
+// cos, within 4 ulp of the exact value; erf_inv, which is composed of several, is within 6 ulp. The bits of a
+// value therefore do not depend on the other values of the program, on the position, or on the number of
 // threads.
 #pragma once
 
@@ -28,27 +30,27 @@ namespace tidu::cpu_detail {
 
 enum class VectorOp : std::uint8_t {
   load,        // elements of operand `index`
-  load_mask,   // the same of a bool operand
-  splat,       // the one element of operand `index` in every lane
-  splat_mask,  // the same of a bool operand
-  // Of rows (rows.hpp) alone:
+  load_mask,   // elements of a bool operand
+  splat,       // the single element of operand `index`, in every lane
+  splat_mask,  // the same for a bool operand
+  // Only in row fusions (rows.hpp):
   load_column,  // elements of operand `index`, which has one row for all
-  splat_row,    // the element of operand `index` that belongs to the row
-  load_picked,  // elements of the row that pick `index` reads
+  splat_row,    // the element of operand `index` for the row
+  load_picked,  // elements of the gathered row of pick `index`
   slot,         // value `index` of the row
   slot_mask,
-  kept,  // elements `index` that were kept of the row
+  kept,  // elements `index` that were kept for the row
   kept_mask,
-  immediate,  // the element with the bits `bits` in every lane
+  immediate,  // the element with the bits `bits`, in every lane
   add,
   sub,
   mul,
   div,
-  max,  // NaN when either is
+  max,  // NaN if either is
   min,
-  multiply_no_nan,  // a where a is 0
-  divide_no_nan,    // a where a is 0
-  whole_add,        // of whole numbers
+  multiply_no_nan,  // a if a is 0
+  divide_no_nan,    // a if a is 0
+  whole_add,        // of integers
   whole_sub,
   whole_mul,
   whole_max,
@@ -62,9 +64,9 @@ enum class VectorOp : std::uint8_t {
   floor,
   ceil,
   round,        // to even
-  to_floating,  // the nearest floating number of the size
-  to_whole,     // without the fraction, of 4 bytes; the least one for NaN and what is beyond all
-  equal,        // comparisons make masks; all but not_equal are false for NaN
+  to_floating,  // integer to the nearest floating-point number of the same size
+  to_whole,     // truncates to a 4-byte integer; the smallest integer for NaN and numbers out of range
+  equal,        // comparisons give masks; all except not_equal are false for NaN
   not_equal,
   less,
   less_equal,
@@ -74,18 +76,18 @@ enum class VectorOp : std::uint8_t {
   mask_or,
   mask_xor,
   mask_not,
-  select_mask,  // of masks: c where a is set, else b
-  select,       // the same of elements
+  select_mask,  // of masks: c if a is set, else b
+  select,       // the same for elements
   call,         // function `index` of one or two operands
-  store,        // a into result `index`
+  store,        // a to result `index`
   store_mask,
-  // Of rows (and store_row, folds and keep of runs) alone:
-  stream,     // a into result `index`, past the caches, where vectors are aligned
-  store_row,  // a's element into result `index`
-  set_slot,   // a, the same in every lane, to value `index` of the row
-  keep,       // a to elements `index` that are kept of the row
+  // Only in row fusions (runs also have store_row, the reductions and keep):
+  stream,     // a to result `index`, past the caches if vectors are aligned
+  store_row,  // a's element to result `index`
+  set_slot,   // a, which has equal lanes, to value `index` of the row
+  keep,       // a to elements `index` that are kept for the row
   fold_sum,   // the row's elements to one, value `index` of the row
-  fold_max,   // NaN when one is
+  fold_max,   // NaN if any is
   fold_min,
   column_sum,  // into elements `index` that all rows share, or, with `bits`, into those of the row
   column_max,
@@ -95,7 +97,7 @@ constexpr bool makes_mask(VectorOp op) {
   return op == VectorOp::load_mask || op == VectorOp::splat_mask || op == VectorOp::slot_mask ||
          op == VectorOp::kept_mask || (op >= VectorOp::equal && op <= VectorOp::select_mask);
 }
-/// Operands that the step takes; of a call, the most.
+/// Number of operands; for a call, the maximum.
 constexpr int num_operands(VectorOp op) {
   if (op <= VectorOp::immediate) return 0;
   if (op == VectorOp::select_mask || op == VectorOp::select) return 3;
@@ -105,7 +107,7 @@ constexpr int num_operands(VectorOp op) {
              : 1;
 }
 
-/// Functions that a call may name. Those from `first_of_two` on take two operands.
+/// Functions of calls. Those from `first_of_two` on take two operands.
 enum class VectorFunction : std::uint8_t {
   exp,
   exp2,
@@ -142,14 +144,15 @@ struct VectorInst {
   friend bool operator==(const VectorInst&, const VectorInst&) = default;
 };
 
-/// The floating dtype of elements of the same size, f32 or f64; bool_ where lanes hold none of the dtype.
+/// The floating-point dtype of elements with the same size, f32 or f64; bool_ if vectors cannot hold the
+/// dtype.
 constexpr DType element_dtype(DType dtype) {
   return dtype == i32 ? f32 : dtype == i64 ? f64 : dtype == f32 || dtype == f64 ? dtype : bool_;
 }
 
-/// Stores come last.
+/// A program. Stores come last.
 struct VectorProgram {
-  DType dtype = f32;  ///< f32 or f64, which tells the elements' size
+  DType dtype = f32;  ///< f32 or f64, which determines the size of elements
   std::vector<VectorInst> steps;
   std::uint32_t num_operands = 0;
   std::uint32_t num_results = 0;
@@ -163,38 +166,40 @@ struct VectorProgram {
 };
 
 // In vector_lowering.cpp.
-/// What an element-wise operation computes on: the dtype of an operand that is not bool, or of the result.
+/// The dtype on which an element-wise operation computes: that of an operand that is not bool, or of the
+/// result.
 DType computed_dtype(std::span<const DType> operands, DType result);
 
-/// Adds the steps of an element-wise operation, on what computed_dtype says, on values that are there
-/// already; nothing, with the code left as it was, where there are none for it: dtypes of other sizes, and
-/// operations that only loops can do.
+/// Appends the instructions of an element-wise operation that computes on `dtype` (see computed_dtype), with
+/// values of the program as operands. Returns nothing, and leaves the program unchanged, if there is no
+/// vector code: for dtypes of other sizes, and for operations that need loops.
 std::optional<std::uint16_t> add_operation(VectorProgram& code, const Op& op, DType dtype,
                                            std::span<const std::uint16_t> operands, DType result);
-/// May add_operation do it in a code of this dtype, for operands of these?
+/// Does add_operation support the operation in a program of this dtype, for operands of these dtypes?
 bool has_vector_code(const Op& op, std::span<const DType> operands, DType result, DType dtype);
 
-/// Code that is ready to run, on any number of threads at once.
+/// Compiled code; any number of threads may run it at the same time.
 class VectorKernel {
  public:
   /// Runs whole vectors: `count` is a multiple of a vector's elements.
   using Function = void (*)(const std::byte* const* operands, std::byte* const* results, std::int64_t count);
 
-  /// The vectors' size in bytes, and what keeps the function's memory.
+  /// `vector_bytes`: size of the vectors; `memory` owns the function's memory.
   VectorKernel(const VectorProgram& code, Function function, std::size_t vector_bytes,
                std::shared_ptr<const void> memory);
 
-  /// `count` elements from where the pointers point. A result may lie where an operand does, element on
-  /// element.
+  /// Computes `count` elements. A result may have the memory of an operand, element by element.
   void run(const std::byte* const* operands, std::byte* const* results, std::int64_t count) const;
-  /// The same where no result lies where an operand does: what no vector is left for is done once more.
+  /// As run if no result has the memory of an operand: a partial last vector is computed as a whole one that
+  /// overlaps the vector before it.
   void run_apart(const std::byte* const* operands, std::byte* const* results, std::int64_t count) const;
-  /// Bytes from one element of an operand to the next: 0 for a splat.
+  /// Bytes from one element of an operand to the next; 0 for a splat.
   std::size_t operand_step(std::size_t i) const { return operand_steps_[i]; }
   std::size_t result_step(std::size_t i) const { return result_steps_[i]; }
   std::size_t num_operands() const { return operand_steps_.size(); }
 
-  /// Operands and results together that most kernels have at most: of more, lists of them are allocated.
+  /// Maximum number of operands and results together in most kernels; for more, lists of pointers are
+  /// allocated.
   static constexpr std::size_t few_pointers = 64;
 
  private:
@@ -204,7 +209,7 @@ class VectorKernel {
   std::shared_ptr<const void> memory_;
 };
 
-/// Pointers to operands or results of a kernel.
+/// Pointers to the operands or results of a kernel.
 template <class Pointer>
 using Pointers = eager::detail::ShortArray<Pointer, VectorKernel::few_pointers>;
 
@@ -213,21 +218,21 @@ struct RowsCode;  // rows.hpp
 class RunKernel;
 struct RunCode;  // runs.hpp
 
-/// Generates code for one kind of vectors, once for each code: what it has made it keeps for the next that
-/// asks, up to `max_kernels`, beyond which kernels that nobody holds are dropped.
+/// The JIT for one vector width. It keeps compiled code and returns it for an equal program. Beyond
+/// `max_kernels`, kernels that nothing else holds are dropped.
 class VectorJit {
  public:
-  /// That for `units`, made once; null where this machine or this build has none. `automatic` is the widest
-  /// there is.
+  /// The JIT for `units`, created once; null if this machine or this build has none. `automatic` selects the
+  /// widest.
   static VectorJit* get(VectorUnits units);
 
-  /// Null where memory for code is not to be had.
+  /// Null if there is no executable memory.
   std::shared_ptr<const VectorKernel> compile(const VectorProgram& code);
-  /// The same.
+  /// As above, for row fusions.
   std::shared_ptr<const RowKernel> compile(const RowsCode& code);
-  /// The same.
+  /// As above, for straight-line kernels.
   std::shared_ptr<const RunKernel> compile(const RunCode& code);
-  /// Forgets all code: the next that asks has it made anew. For measurements.
+  /// Drops all code, so that it is generated again on demand. For measurements.
   void clear();
   std::size_t vector_bytes() const { return units_ == VectorUnits::avx512 ? 64 : 32; }
 
@@ -241,7 +246,7 @@ class VectorJit {
   VectorUnits units_;
   std::mutex mutex_;
   std::unordered_map<VectorProgram, std::shared_ptr<const VectorKernel>, Hash> kernels_;
-  // By the code's hash: kernels know theirs.
+  // By the hash of the code, which kernels store.
   template <class Kernel>
   using Kernels = std::unordered_multimap<std::uint64_t, std::shared_ptr<const Kernel>>;
   template <class Kernel, class Code>
@@ -251,13 +256,13 @@ class VectorJit {
 };
 
 // In vector_mvec.cpp.
-/// May code for these vectors run here?
+/// Can code with these vectors run on this machine?
 bool can_generate(VectorUnits units);
 /// libmvec's function for vectors of 32 or 64 bytes.
 const void* address_of(VectorFunction function, bool is_f64, bool is_512);
 
 // In vector_x86.cpp.
-/// Null where memory for code is not to be had.
+/// Null if there is no executable memory.
 std::shared_ptr<const VectorKernel> generate(const VectorProgram& code, VectorUnits units);
 
 }  // namespace tidu::cpu_detail

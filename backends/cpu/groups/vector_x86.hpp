@@ -1,10 +1,10 @@
-// vector_x86.hpp - assembling steps over lanes for x86-64, AVX2 or AVX-512, by Xbyak, with calls of libmvec:
-// what a loop over elements (vector_x86.cpp) and one over rows (rows_x86.cpp) have in common.
+// vector_x86.hpp - VectorAssembler: x86-64 code for vector instructions, in AVX2 or AVX-512, by Xbyak, with
+// calls of libmvec. The loop over elements (vector_x86.cpp) and the one over rows (rows_x86.cpp) share it.
 //
-// A loop's body is straight-line code, so registers are given out as it is written: a value that is needed
-// and in no register is loaded; where no register is free, the value whose next use is farthest away goes to
-// the stack (Belady 1966). A call keeps no vector register, so what is still needed goes to the stack before
-// it. Masks are vectors with all bits of a lane set or none.
+// The body of a loop is straight-line code, so registers are allocated in one pass. A value that is needed
+// and in no register is loaded. If no register is free, the value whose next use is farthest away is spilled
+// to the stack (Belady 1966). A call preserves no vector register, so live values are spilled before it. A
+// mask is a vector in which all bits of a lane are set or clear.
 #pragma once
 
 #include <algorithm>
@@ -26,23 +26,23 @@ class VectorAssembler : protected SectionAssembler {
   static constexpr int nowhere = -1;
 
   struct Value {
-    std::vector<std::uint32_t> uses;  // steps, in order
+    std::vector<std::uint32_t> uses;  // instructions, in order
     std::size_t next = 0;
     int reg = nowhere;
     int slot = nowhere;
-    bool stored = false;  // a use is a store, behind which operands may be other than they were
+    bool stored = false;  // a use is a store, after which operands may have changed
   };
 
-  // The value of a step without operands in a register.
+  // Loads the value of an instruction without operands into a register.
   virtual void load(std::size_t id, int reg) = 0;
-  // A step that makes no value.
+  // An instruction without a value.
   virtual void store(std::size_t id) = 0;
-  // Need it not be kept on the stack, since it can be loaded again?
+  // Can it be loaded again instead of spilled?
   virtual bool can_load_again(std::size_t id) const = 0;
-  // Is it loaded when it is needed, and not before?
+  // Is it loaded only when it is needed?
   virtual bool is_late(VectorOp op) const { return op == VectorOp::immediate || op == VectorOp::splat; }
 
-  // Straight-line code that follows is of these steps. It begins and ends without a value in a register.
+  // Starts straight-line code for these instructions. No value is in a register at its beginning or end.
   void begin(const std::vector<VectorInst>& steps) {
     steps_ = &steps;
     scales_ = is_512_ && multiplications(steps) > 0 && computes_in_halves();
@@ -82,7 +82,7 @@ class VectorAssembler : protected SectionAssembler {
 
   Address slot_address(int slot) { return ptr[rsp + static_cast<std::size_t>(slot * vector_)]; }
 
-  // The next step that uses the value, or one after all.
+  // The next instruction that uses the value; no_index if there is none.
   std::uint32_t next_use(const Value& value) const {
     return value.next < value.uses.size() ? value.uses[value.next] : no_index;
   }
@@ -128,7 +128,7 @@ class VectorAssembler : protected SectionAssembler {
     pinned_ |= 1U << reg;
   }
 
-  // The value in a register that stays its own until the step is written.
+  // The value in a register that it keeps until the instruction is emitted.
   Ymm in_register(std::size_t id) {
     Value& value = values_[id];
     if (value.reg == nowhere && (*steps_)[id].op == VectorOp::immediate) {
@@ -146,7 +146,7 @@ class VectorAssembler : protected SectionAssembler {
     pinned_ |= 1U << value.reg;
     return vector(value.reg);
   }
-  // A constant or what lies on the stack for the last time is read where it is.
+  // Can it be a memory operand? True for a constant, and for the last use of a spilled value.
   bool in_memory(std::size_t id) const {
     const Value& value = values_[id];
     if (value.reg != nowhere) return false;
@@ -158,7 +158,8 @@ class VectorAssembler : protected SectionAssembler {
     return constant((*steps_)[id].bits);
   }
 
-  // Operands have been used once more; those without another use give back their places.
+  // Counts the uses of the instruction's operands; values without further uses release their register and
+  // slot.
   void used(const VectorInst& step) {
     std::uint16_t last = no_register;
     for (const std::uint16_t x : {step.a, step.b, step.c}) {
@@ -173,7 +174,7 @@ class VectorAssembler : protected SectionAssembler {
     }
   }
 
-  // How many more of the steps' instructions are for units that multiply than for those that add.
+  // The number of instructions for multiplication units minus the number for addition units.
   int multiplications(const std::vector<VectorInst>& steps) const {
     int more = 0;
     for (const VectorInst& step : steps) {
@@ -187,8 +188,8 @@ class VectorAssembler : protected SectionAssembler {
     }
     return more;
   }
-  // By a power of two: Zen 4 scales with the units that add, in two cycles each. False, with nothing written,
-  // where the step does something else.
+  // Multiplies by a power of two with a scaling instruction, which Zen 4 executes in its addition units, in
+  // two cycles each. Returns false, without emitting anything, for other instructions.
   bool scale(std::size_t i, const VectorInst& s) {
     if (s.op != VectorOp::mul) return false;
     for (const auto& [x, by] : {std::pair(s.a, s.b), std::pair(s.b, s.a)}) {
@@ -204,7 +205,7 @@ class VectorAssembler : protected SectionAssembler {
     }
     return false;
   }
-  // Of a power of two that is no subnormal number.
+  // The exponent of a power of two that is not subnormal.
   std::optional<int> exponent_of(std::uint64_t bits) const {
     const int digits = is_f64_ ? 52 : 23, largest = is_f64_ ? 0x7ff : 0xff;
     const std::uint64_t exponent = bits >> static_cast<unsigned>(digits);
@@ -289,7 +290,8 @@ class VectorAssembler : protected SectionAssembler {
       is_f64_ ? vroundpd(r, a, how) : vroundps(r, a, how);
     }
   }
-  // The instruction gives the second operand where either is NaN: so the first is put back where it is NaN.
+  // The instruction returns the second operand if either is NaN, so the first operand is restored if it is
+  // NaN.
   void extremum(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
     constexpr std::uint8_t unordered = 3;
     if (is_512_) {
@@ -314,7 +316,7 @@ class VectorAssembler : protected SectionAssembler {
     spread(r);
   }
 
-  // Does it call a function, which keeps no register?
+  // Does it call a function, which preserves no register?
   bool calls_out(const VectorInst& step) const {
     if (step.op != VectorOp::call) return false;
     return !is(step, VectorFunction::exp) && !is(step, VectorFunction::tanh) && !is_circular(step);
@@ -330,7 +332,7 @@ class VectorAssembler : protected SectionAssembler {
     for (const VectorInst& step : steps) calls = calls || calls_out(step);
     return calls;
   }
-  // A register for this step alone.
+  // A register for this instruction alone.
   int temporary() {
     const int reg = take_register();
     pinned_ |= 1U << reg;
@@ -359,10 +361,10 @@ class VectorAssembler : protected SectionAssembler {
     is(s, VectorFunction::exp) ? exponential(i, s) : hyperbolic_tangent(i, s);
   }
   bool is_made(std::size_t i) const { return values_[i].reg != nowhere || values_[i].slot != nowhere; }
-  // With the other function of the same value, where a later step wants that. Steps that are there several
-  // times may want it of one value: it is made once.
+  // Emits sin or cos, together with the other function of the same value if a later instruction needs that.
+  // Instructions that occur several times may need it for one value; it is computed once.
   void circular_function(std::size_t i, const VectorInst& s) {
-    if (is_made(i)) return;  // with the other
+    if (is_made(i)) return;  // together with the other
     std::size_t other = i + 1;
     const auto is_other = [&](std::size_t k) {
       const VectorInst& step = (*steps_)[k];
@@ -380,7 +382,7 @@ class VectorAssembler : protected SectionAssembler {
     put(i, number_of(sine || !pair ? p : q));
   }
 
-  // From elements 0 and 1 to no bits and all.
+  // From elements 0 and 1 to masks.
   void to_mask(const Ymm& x) {
     if (is_512_) {
       vpxord(spare(), spare(), spare());
@@ -393,7 +395,7 @@ class VectorAssembler : protected SectionAssembler {
       vpsubd(x, spare(), x);
     }
   }
-  // Lanes of all bits or none to bytes 1 and 0, in the spare register.
+  // From masks to bytes 1 and 0, in the spare register.
   Xmm to_bytes(const Ymm& x) {
     const Xmm bytes = narrow_spare();
     if (is_512_) {
@@ -412,8 +414,8 @@ class VectorAssembler : protected SectionAssembler {
     return bytes;
   }
 
-  // Leaves operands in registers 0 and 1. What is needed behind the call is saved; operands may be needed no
-  // more.
+  // Moves operands to registers 0 and 1, and saves values that are live after the call. The operands may be
+  // dead then.
   void before_call(std::size_t i, const VectorInst& s) {
     const Ymm a = in_register(s.a);
     const Ymm b = s.b == no_register ? a : in_register(s.b);
@@ -421,7 +423,7 @@ class VectorAssembler : protected SectionAssembler {
       const int id = owner_[static_cast<std::size_t>(r)];
       if (id == nowhere) continue;
       const Value& value = values_[static_cast<std::size_t>(id)];
-      std::size_t here = 0;  // uses by this step
+      std::size_t here = 0;  // uses by this instruction
       while (value.next + here < value.uses.size() && value.uses[value.next + here] == i) ++here;
       if (value.next + here < value.uses.size()) to_slot(static_cast<std::size_t>(id));
     }
@@ -442,15 +444,15 @@ class VectorAssembler : protected SectionAssembler {
     put(i, 0);
   }
 
-  // Makes room for what is on the stack between `prologue` and the end; the frame's size is known only then.
+  // Reserves the stack frame from the prologue to the end; its size is known only at the end.
   void open_frame() {
     mov(rbp, rsp);
     sub(rsp, 0x7fffffff);
     frame_at_ = getSize() - 4;
     and_(rsp, static_cast<std::uint32_t>(-64));
   }
-  // The code, which may lie anywhere. Slots beyond the frame are never touched; it ends with 64 bytes that no
-  // slot has.
+  // The code, which is position-independent. Slots beyond the frame are never used; the frame ends with 64
+  // bytes without slots.
   std::span<const std::uint8_t> finished() {
     late_code();
     constants();
@@ -461,7 +463,7 @@ class VectorAssembler : protected SectionAssembler {
   }
 
   const std::vector<VectorInst>* steps_ = nullptr;
-  bool scales_ = false;  // powers of two are not multiplied by
+  bool scales_ = false;  // multiply by powers of two with scale()
   std::vector<Value> values_;
   std::array<int, 32> owner_ = filled();
   std::uint32_t pinned_ = 0;
@@ -476,11 +478,11 @@ class VectorAssembler : protected SectionAssembler {
   }
 };
 
-/// Pages that may be executed and no longer written; null where the system gives none. In vector_x86.cpp.
+/// A copy of the code in executable, read-only pages; null if the system provides none. In vector_x86.cpp.
 std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code);
 
-/// What `first` has written or, where that teaches it what to hold, what `again` writes of the same steps.
-/// See Note [Held constants] in vector_x86_sections.hpp.
+/// The code that `first` has written, or, if constants are worth holding in registers, the code that `again`
+/// writes for the same instructions. See Note [Held constants] in vector_x86_sections.hpp.
 template <class Generator>
 std::shared_ptr<const void> written_again(Generator& first, std::span<const std::uint8_t> code,
                                           Generator again) {

@@ -1,5 +1,5 @@
-// vector_x86_circular.hpp - assembling sin and cos where they are used. Both of one x share all but the last
-// few instructions, and derivatives want both.
+// vector_x86_circular.hpp - CircularAssembler: inline code for sin and cos. For one x, both share all but the
+// last few instructions, and derivatives need both.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace tidu::cpu_detail {
 
-/// For lanes that hold a NaN or more than what n pi / 2 is taken from step by step, r with |r| <= pi / 4 and
-/// n, its last two bits, such that |x| = r + n pi / 2. What the others hold stays as it is.
+/// Range reduction for lanes that are NaN or beyond circular_bounds: computes r with |r| <= pi / 4, and the
+/// last two bits of n, such that |x| = r + n pi / 2. Other lanes are left unchanged.
 template <class T, class Bits, int lanes>
 void reduce_far(const T* x, T* r, Bits* n) noexcept;
 
-/// |x| from which on, in f32 and f64, reduce_far has to do it.
+/// The |x| from which on reduce_far is needed, in f32 and f64.
 inline constexpr double circular_bounds[] = {0x1p15, 0x1p20};
 
 class CircularAssembler : protected FunctionAssembler {
@@ -25,18 +25,19 @@ class CircularAssembler : protected FunctionAssembler {
   using FunctionAssembler::FunctionAssembler;
   ~CircularAssembler() override = default;
 
-  /// Registers for it alone, but x.
+  /// Registers for this function alone, except x.
   struct Circular {
     Ymm x, r, n, p, q, t;
   };
 
-  // sin x or cos x, in p; or both, sin x in p and cos x in q. |x| = r + n pi / 2 with n = round(|x| 2 / pi),
-  // r by pi / 2 in three parts (Cody and Waite 1980), the first of whose products is exact. With z = r^2
+  // Computes sin x or cos x in p, or both: sin x in p and cos x in q. |x| = r + n pi / 2 with n = round(|x| 2
+  // / pi), where r is computed with pi / 2 in three parts (Cody and Waite 1980); the first product is exact.
+  // With z = r^2
   //   sin r = r + r z s(z),  cos r = 1 - z / 2 + z^2 c(z),
-  // s and c of degree 2 (f64: 5), whose coefficients make the largest relative error least (Remez 1934); n
-  // says which of them it is, and its sign: within 1.6 ulp (f32: tried for all x), and 2 where reduce_far has
-  // to help. A sign that x has is put
-  // back last, as -0 is its own sine. In any company the same operations make the same bits.
+  // where s and c have degree 2 (f64: 5) and coefficients of least maximum relative error (Remez 1934). n
+  // decides which of the two applies, and its sign. The error is within 1.6 ulp (f32: tested for all x), and
+  // within 2 ulp with reduce_far. The sign of x is restored last, since the sine of -0 is -0. The operations,
+  // and thus the bits, do not depend on the surrounding code.
   void circular(const Circular& c, bool sine, bool cosine) {
     reduce(c);
     if (sine && cosine) return both(c);
@@ -80,7 +81,7 @@ class CircularAssembler : protected FunctionAssembler {
     is_f64_ ? vfmadd213pd(r, a, b) : vfmadd213ps(r, a, b);
   }
 
-  // |x| = r + n pi / 2, where n has rounder() added to it; p and q are anything.
+  // x| = r + n pi / 2; rounder() is still added to n. p and q are scratch.
   void reduce(const Circular& c) {
     Far& far = far_.emplace_back(Far{c, {}, {}});
     both_bits(c.r, c.x, constant(magnitude_bits()));
@@ -127,12 +128,13 @@ class CircularAssembler : protected FunctionAssembler {
     signs(c, c.p, true);
     signs(c, c.q, false);
   }
-  // Each lane takes the coefficients of s or those of c, as n is even or odd, or for a cosine odd or even.
+  // Each lane selects the coefficients of s or c: by n even or odd for a sine, and by odd or even for a
+  // cosine.
   void one(const Circular& c, bool sine) {
     multiply(c.t, c.r, c.r);
     const double* const even = sine ? sines() : cosines();
     const double* const odd = sine ? cosines() : sines();
-    if (is_f64_) vpaddq(spare(), c.n, c.n);  // the bit that counts there
+    if (is_f64_) vpaddq(spare(), c.n, c.n);  // the bit that selects
     const auto coefficient = [&](const Ymm& to, std::size_t k) {
       vmovups(to, in_turn(number_bits(even[k]), number_bits(odd[k])));
       is_f64_ ? vpermilpd(to, to, spare()) : vpermilps(to, to, c.n);
@@ -154,7 +156,7 @@ class CircularAssembler : protected FunctionAssembler {
     multiply_add(c.p, c.r, c.q);
     signs(c, c.p, sine);
   }
-  // To k1, or the spare register.
+  // Sets k1, or the spare register.
   void is_odd(const Circular& c) {
     if (is_512_) {
       is_f64_ ? vptestmq(k1, c.n, constant(1)) : vptestmd(k1, c.n, constant(1));
@@ -169,7 +171,8 @@ class CircularAssembler : protected FunctionAssembler {
       is_f64_ ? vblendvpd(to, even, odd, spare()) : vblendvps(to, even, odd, spare());
     }
   }
-  // Of the sine the sign of x and the second bit of n, of the cosine that of n + 1; r is written.
+  // The sign of a sine is that of x and the second bit of n, and the sign of a cosine that of n + 1.
+  // Overwrites r.
   void signs(const Circular& c, const Ymm& result, bool sine) {
     if (sine) {
       is_f64_ ? vpsllq(c.r, c.n, 62) : vpslld(c.r, c.n, 30);
@@ -184,7 +187,8 @@ class CircularAssembler : protected FunctionAssembler {
     vpxor(result, result, c.r);
   }
 
-  // Seldom run: every register that a call may write is saved, those of r and n, which it is for, among them.
+  // Rarely executed: saves every register that a call may write, including those of r and n, which are its
+  // arguments.
   void far_code(const Circular& c) {
     reduce_near(c);
     const std::initializer_list<Xbyak::Reg64> general = {rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11};

@@ -1,5 +1,5 @@
-// vector_x86_functions.hpp - assembling the functions that are written out where they are used: no value has
-// to leave its register for them, as it has to for a call.
+// vector_x86_functions.hpp - FunctionAssembler: inline code for functions such as exp and tanh, which needs
+// no spills, in contrast to a call.
 #pragma once
 
 #include <bit>
@@ -23,21 +23,21 @@ class FunctionAssembler : protected WholeAssembler {
   Constant number(double value) { return constant(number_bits(value)); }
   std::uint64_t sign_bit() const { return is_f64_ ? std::uint64_t{1} << 63U : std::uint64_t{1} << 31U; }
   std::uint64_t magnitude_bits() const { return is_f64_ ? ~sign_bit() : ~sign_bit() & 0xffffffffU; }
-  // Added to a number it leaves that as a whole number in the low bits.
+  // Adding it to a number leaves that number as an integer in the low bits.
   double rounder() const { return is_f64_ ? 0x1.8p52 : 0x1.8p23; }
   void both_bits(const Ymm& r, const Ymm& a, const Xbyak::Operand& b) {
     is_512_ ? vpandd(r, a, b) : vpand(r, a, b);
   }
 
-  // The product or quotient, over which a is written where it is 0. `is_zero` is for this step alone, and not
-  // used with AVX-512.
+  // The product or quotient, or a if a is 0. `is_zero` is a register for this instruction alone, which
+  // AVX-512 does not use.
   void without_nan(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b, const Ymm& is_zero) {
     if (op == VectorOp::multiply_no_nan) {
       is_f64_ ? vmulpd(r, a, b) : vmulps(r, a, b);
     } else {
       is_f64_ ? vdivpd(r, a, b) : vdivps(r, a, b);
     }
-    if (is_512_) {  // by a table of eight kinds of number, of which the third, zeros, is taken from a
+    if (is_512_) {  // a table of eight kinds of number; the third, zeros, selects a
       is_f64_ ? vfixupimmpd(r, a, constant(0x100), 0) : vfixupimmps(r, a, constant(0x100), 0);
       return;
     }
@@ -45,11 +45,11 @@ class FunctionAssembler : protected WholeAssembler {
     is_f64_ ? vcmppd(is_zero, a, is_zero, 0) : vcmpps(is_zero, a, is_zero, 0);
     vblendvps(r, r, a, is_zero);
   }
-  // p = e^x; r and n are registers for it alone. e^x = 2^n e^r, n = round(x / log 2), |r| <= log(2) / 2, e^r
-  // by a polynomial of degree 11 (f32: 6) that begins as Taylor's series and whose other coefficients make
-  // its largest relative error least (Remez 1934): within 1 ulp. Beyond the bounds lie infinity and 0, which
-  // no product makes: one that is rounded to 0 or to a subnormal number takes some processors a hundred
-  // cycles, and what is exponentiated often lies there.
+  // p = e^x; r and n are registers for this function alone. e^x = 2^n e^r, n = round(x / log 2), |r| <=
+  // log(2) / 2. e^r is a polynomial of degree 11 (f32: 6), which begins as Taylor's series; the other
+  // coefficients have least maximum relative error (Remez 1934). The error is within 1 ulp. Beyond the bounds
+  // the result is set to infinity or 0 without a multiplication: a product that is rounded to 0 or to a
+  // subnormal number takes some processors a hundred cycles, and such arguments are frequent.
   void exponential(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
     if (is_512_) {
       at_most(r, x);
@@ -76,12 +76,13 @@ class FunctionAssembler : protected WholeAssembler {
     L(late.end);
   }
 
-  // In f32: tanh x = 2 h / (1 + h^2), h = tanh(x / 2) = t p(t^2) / q(t^2), so that there is one quotient, and
-  // what h is off counts little where tanh is near 1: within 3.5 ulp, tried for all x. t = 1.75 x, as what is
-  // rounded counts most at the beginning of a power of two, where tanh is at the end of the one below. p and
-  // q were fitted to |x| <= 9.1 by least squares, weighted anew until the largest error was least. From 9.02
-  // on it is 1. Signs of zeros stay, and a NaN passes the bounds, since the second operand is the result
-  // where one is NaN. The result is in n; all but x are registers for it alone.
+  // In f32: tanh x = 2 h / (1 + h^2), h = tanh(x / 2) = t p(t^2) / q(t^2), with a single quotient; errors of
+  // h count little where tanh is near 1. The error is within 3.5 ulp, tested for all x. t = 1.75 x, since
+  // rounding counts most at the beginning of a power of two, and tanh is then at the end of the one below. p
+  // and q were fitted to |x| <= 9.1 by least squares, with weights that were adapted until the maximum error
+  // was least. From 9.02 on the result is 1. Signs of zeros are kept, and a NaN passes the bounds, since the
+  // instruction returns the second operand if one is NaN. The result is in n; all registers except x are for
+  // this function alone.
   void tanh_f32(const Ymm& x, const Ymm& t, const Ymm& u, const Ymm& p, const Ymm& q, const Ymm& n) {
     vmovups(t, number(-9.02));
     vmovups(u, number(9.02));
@@ -105,9 +106,9 @@ class FunctionAssembler : protected WholeAssembler {
   }
 
   // In f64: tanh |x| = m / (m + 2), m = e^2|x| - 1 = 2^n (e^r - 1) + (2^n - 1), with n and r as for e^x, so
-  // that nothing cancels, and the sign of x: within 3 ulp. e^r - 1 = r + r^2 s(r), s of degree 9, whose
-  // coefficients make the largest relative error of e^r - 1 least. From 19.1 on it is 1. A NaN passes the
-  // bound. The result is in p; all but x are registers for it alone.
+  // that nothing cancels; then the sign of x. The error is within 3 ulp. e^r - 1 = r + r^2 s(r), where s has
+  // degree 9 and coefficients that make the maximum relative error of e^r - 1 least. From 19.1 on the result
+  // is 1. A NaN passes the bound. The result is in p; all registers except x are for this function alone.
   void tanh_f64(const Ymm& x, const Ymm& t, const Ymm& r, const Ymm& n, const Ymm& p) {
     constexpr double series[] = {0x1.ae6bcf0d58d40p-26, 0x1.28a1df719dc83p-22, 0x1.71de87f0079bap-19,
                                  0x1.a019a76fdf2b7p-16, 0x1.a01a01751dd52p-13, 0x1.6c16c17edb707p-10,
@@ -131,7 +132,7 @@ class FunctionAssembler : protected WholeAssembler {
     is_512_ ? vpord(p, p, t) : vpor(p, p, t);
   }
 
-  // What is out of the way of the code that comes before it. To be called where that has ended.
+  // Out-of-line code for the preceding code; call it after that has ended.
   void late_code() {
     for (Late& late : late_) {
       L(late.begin);
@@ -146,16 +147,17 @@ class FunctionAssembler : protected WholeAssembler {
     int x, r, n, p;
     Xbyak::Label begin, end;
   };
-  // min(x, the greatest that counts), where a NaN stays, since the second operand is the result where one is.
+  // min(x, the largest argument with a finite result); a NaN passes, since the instruction returns the second
+  // operand if one is NaN.
   void at_most(const Ymm& r, const Ymm& x) {
     vmovups(r, number(is_f64_ ? 710 : 89));
     is_f64_ ? vminpd(r, r, x) : vminps(r, r, x);
   }
-  // Half of the least number is e to a little more than that.
+  // Half of the smallest number is e to a little more than this.
   Constant least() { return number(is_f64_ ? -745.2 : -104); }
-  // r, and n, to which rounder() is added yet; p is anything.
+  // Sets r and n, to which rounder() is still added; p is scratch.
   void reduced(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
-    // log 2 in two parts, of which the first has few enough bits that n times it is exact.
+    // log 2 in two parts; the first has so few bits that its product with n is exact.
     constexpr double log2_f64[] = {0x1.62e42feep-1, 0x1.a39ef35793c76p-33};
     constexpr double log2_f32[] = {0x1.63p-1, -0x1.bd0106p-13};
     const double* const log2 = is_f64_ ? log2_f64 : log2_f32;
@@ -166,7 +168,7 @@ class FunctionAssembler : protected WholeAssembler {
     is_f64_ ? vfnmadd231pd(r, p, number(log2[0])) : vfnmadd231ps(r, p, number(log2[0]));
     is_f64_ ? vfnmadd231pd(r, p, number(log2[1])) : vfnmadd231ps(r, p, number(log2[1]));
   }
-  // p = e^r, and n, to which rounder() is added yet.
+  // p = e^r, and n, to which rounder() is still added.
   void exponential_parts(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
     constexpr double series_f64[] = {0x1.8abb6a437bc09p-26,
                                      0x1.28976ed46e26ap-22,
@@ -188,8 +190,9 @@ class FunctionAssembler : protected WholeAssembler {
     for (std::size_t k = 1; k < terms; ++k)
       is_f64_ ? vfmadd213pd(p, r, number(series[k])) : vfmadd213ps(p, r, number(series[k]));
   }
-  // Where an element is beyond the bounds, or so near that 2^n is none of the normal numbers: by the halves
-  // of n, whose powers are. The element beyond the lower bound is 0 for a mask. The same bits for all others.
+  // For elements beyond the bounds, or so near them that 2^n is not a normal number: multiplies by the powers
+  // of the two halves of n. An element beyond the lower bound is set to 0 by a mask. Other elements get the
+  // same bits.
   void outside(const Ymm& x, const Ymm& r, const Ymm& n, const Ymm& p) {
     at_most(r, x);
     vmovups(n, least());
@@ -205,7 +208,7 @@ class FunctionAssembler : protected WholeAssembler {
     vpand(n, n, r);
     is_f64_ ? vmulpd(p, p, n) : vmulps(p, p, n);
   }
-  // Of the whole numbers in the low bits.
+  // 2 to the power of the integers in the low bits.
   void power_of_two(const Ymm& n) {
     if (is_f64_) {
       vpsllq(n, n, 52);

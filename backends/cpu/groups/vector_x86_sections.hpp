@@ -1,9 +1,9 @@
-// vector_x86_sections.hpp - sections of code in which registers that no value needs hold constants.
+// vector_x86_sections.hpp - SectionAssembler: sections of code in which free registers hold constants.
 //
-// Note [Held constants]: a function takes a dozen constants, and Zen 4 loads one vector of 64 bytes in the
-// time of a multiplication. So code is written twice: what is written first tells which registers no value
-// needs; then these hold the constants that are used most, and what rows that are computed together read of
-// all rows, in sections of code that are loops, or the same for one vector after another.
+// Note [Held constants]: a function uses a dozen constants, and Zen 4 loads a vector of 64 bytes in the time
+// of a multiplication. Code is therefore generated twice. The first pass finds the registers that no value
+// needs. In the second pass these hold the most-used constants, and the vectors that rows side by side share,
+// in sections that are loops or that repeat for one vector after another.
 #pragma once
 
 #include <algorithm>
@@ -22,18 +22,18 @@ class SectionAssembler : protected CircularAssembler {
   ~SectionAssembler() override = default;
 
  public:
-  /// What is learnt of a section when it is written first.
+  /// The statistics of a section from the first pass.
   struct Section {
-    int registers = 0;                                         // that values take, the first ones of a bank
-    int room = 0;                                              // registers behind those
-    std::int64_t times = 0;                                    // see begin_section
-    std::map<std::uint64_t, int> uses;                         // of constants, by bits
+    int registers = 0;                  // number of registers for values, the first ones of a bank
+    int room = 0;                       // number of registers after those
+    std::int64_t times = 0;             // see begin_section
+    std::map<std::uint64_t, int> uses;  // of constants, by bits
     std::map<std::pair<std::uint32_t, int>, int> column_uses;  // of vectors of all rows, by pointer and place
   };
-  /// Sections in the order in which they were written, for one who writes the same steps in that order.
+  /// Sections in the order in which they were generated, for a second pass over the same instructions.
   std::vector<Section> take_sections() { return std::move(sections_); }
   void hold_by(std::vector<Section> sections) { learnt_ = std::move(sections); }
-  /// Does a section gain from what was learnt?
+  /// Does a section gain from a second pass?
   static bool is_worth_holding(const std::vector<Section>& sections) {
     return std::any_of(sections.begin(), sections.end(), [](const Section& section) {
       const bool wants =
@@ -43,8 +43,8 @@ class SectionAssembler : protected CircularAssembler {
   }
 
  protected:
-  // A section of code that runs `times` times where it is entered once; of `banks` in which values are. 0:
-  // nothing may be held, as a call would lose it.
+  // Begins a section that runs `times` times for each entry; values are in `banks` banks. 0: hold nothing,
+  // since a call would overwrite it.
   void begin_section(std::int64_t times, int banks = 1) {
     times_ = times;
     limit_before_ = limit_;
@@ -76,11 +76,11 @@ class SectionAssembler : protected CircularAssembler {
     constant_uses_.clear();
     column_uses_.clear();
   }
-  // Of the section that is written, or null.
+  // Statistics of the present section, or null.
   const Section* learnt() const {
     return sections_.size() < learnt_.size() ? &learnt_[sections_.size()] : nullptr;
   }
-  // What repays being held, by how much it does.
+  // The items that are worth holding, with their gain.
   template <class What>
   static std::vector<std::pair<int, What>> often_used(const std::map<What, int>& uses, std::int64_t times) {
     std::vector<std::pair<int, What>> wanted;
@@ -92,9 +92,9 @@ class SectionAssembler : protected CircularAssembler {
   }
 
   static constexpr int bank_size = 16;  // see Note [Pairs] in vector_x86.cpp
-  static constexpr int min_uses = 2;    // that repay holding a constant, if there are more
+  static constexpr int min_uses = 2;    // to be worth a register, if there are more
 
-  int limit_;  // registers from it on are no values'
+  int limit_;  // registers from it on hold no values
   // See Note [Held constants].
   int limit_before_ = 0, taken_ = 0;
   std::int64_t times_ = 0;

@@ -1,5 +1,5 @@
-// vector_x86_whole.hpp - what assembling lanes rests on: kinds of vectors, constants, and whole numbers in
-// lanes, for which AVX2 lacks instructions of 64 bits.
+// vector_x86_whole.hpp - WholeAssembler: the base of the x86-64 assemblers: registers of each vector width,
+// constants, and integer arithmetic, for which AVX2 lacks 64-bit instructions.
 #pragma once
 
 #include <xbyak/xbyak.h>
@@ -28,20 +28,19 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
         vector_(is_512 ? 64 : 32) {}
   ~WholeAssembler() override = default;
 
-  // A Zmm where vectors are as wide, and halves do not suffice: Xbyak's types of registers differ in their
-  // names only.
+  // A Zmm for vectors of 64 bytes, unless halves suffice; Xbyak's register types differ in name only.
   Ymm register_of(int number) const {
     return is_512_ && !is_halved_ ? static_cast<Ymm>(Zmm(number)) : Ymm(number);
   }
-  // Counted from the bank's first one on.
+  // Counted from the first register of the bank.
   Ymm vector(int i) const { return register_of(i + bank_); }
   int number_of(const Ymm& register_of_bank) const { return register_of_bank.getIdx() - bank_; }
-  // No value's: for what a step needs besides. One that old encodings reach.
+  // Scratch for one instruction; it holds no value. Legacy encodings can address it.
   static constexpr int spare_register = 15;
   Ymm spare() const { return vector(spare_register); }
   Xmm narrow_spare() const { return Xmm(spare().getIdx()); }
 
-  // The same in every lane: in the register that holds it, or in memory.
+  // A constant in every lane: in the register that holds it, or in memory.
   class Constant {
    public:
     explicit Constant(const Ymm& held) : held_(held) {}
@@ -58,13 +57,13 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
     ++constant_uses_[bits];
     return Constant(in_turn(bits, bits));
   }
-  // The register that holds it, if any: see Note [Held constants] in vector_x86_sections.hpp.
+  // The register that holds the constant, if any: see Note [Held constants] in vector_x86_sections.hpp.
   std::optional<Ymm> holding(std::uint64_t bits) const {
     const auto it = held_constants_.find(bits);
     if (it == held_constants_.end()) return std::nullopt;
     return register_of(it->second);
   }
-  // The one in lanes 0, 2, ..., the other in lanes 1, 3, ...
+  // Alternates two constants: `even` in lanes 0, 2, ..., `odd` in lanes 1, 3, ...
   Address in_turn(std::uint64_t even, std::uint64_t odd) {
     const auto [it, fresh] = constant_labels_.try_emplace({even, odd});
     return ptr[rip + it->second];
@@ -116,18 +115,18 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
       default: is_f64_ ? wide_to_floating(r, a) : vcvtdq2ps(r, a); break;
     }
   }
-  // The lanes whose bits are set in k1.
+  // Sets the lanes whose bits are set in k1.
   void spread(const Ymm& r) { is_f64_ ? vpmovm2q(r, k1) : vpmovm2d(r, k1); }
 
   const bool is_512_, is_f64_;
   const int element_, vector_;
-  bool is_halved_ = false;                       // are values in the first half of each register alone?
+  bool is_halved_ = false;                       // do values use only the first half of each register?
   int bank_ = 0;                                 // see Note [Pairs] in vector_x86.cpp
   std::map<std::uint64_t, int> constant_uses_;   // in memory, by bits
-  std::map<std::uint64_t, int> held_constants_;  // registers, from the first bank's first one on
+  std::map<std::uint64_t, int> held_constants_;  // registers, counted from the first one of the first bank
 
  private:
-  // The low half of the product, of halves of 32 bits: what the high halves make of each other is beyond.
+  // The low half of the product, by halves of 32 bits; the product of the high halves overflows.
   void multiply_wide(const Ymm& r, const Ymm& a, const Ymm& b) {
     if (is_512_) return vpmullq(r, a, b);
     vpsrlq(spare(), a, 32);
@@ -150,8 +149,8 @@ class WholeAssembler : protected Xbyak::CodeGenerator {
       vblendvpd(r, a, b, spare());
     }
   }
-  // The upper 16 bits as those of 3 * 2^67 and the lower 48 as those of 2^52, from which the bias is taken,
-  // exactly: their sum alone is rounded.
+  // The upper 16 bits become the mantissa of 3 * 2^67 plus them, and the lower 48 that of 2^52 plus them. The
+  // biases are subtracted exactly; only the final sum is rounded.
   void wide_to_floating(const Ymm& r, const Ymm& a) {
     if (is_512_) return vcvtqq2pd(r, a);
     vpsrad(r, a, 16);

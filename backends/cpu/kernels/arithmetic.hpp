@@ -1,5 +1,5 @@
-// arithmetic.hpp - arithmetic on elements with the standard set's edge cases: integers wrap, x / 0 = -1, x
-// rem 0 = x.
+// arithmetic.hpp - functors for arithmetic on elements, with the edge cases of the standard set: integers
+// wrap, x / 0 = -1, x rem 0 = x.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace tidu::cpu_detail {
 
-/// The unsigned type as wide as T: arithmetic on it wraps.
+/// The unsigned type as wide as T, whose arithmetic wraps.
 template <Integer T>
 using Wrapping = std::make_unsigned_t<T>;
 
@@ -18,7 +18,7 @@ T multiply(T x, T y) {
   if constexpr (Integer<T>) {
     return static_cast<T>(static_cast<Wrapping<T>>(x) * static_cast<Wrapping<T>>(y));
   } else if constexpr (ComplexNumber<T>) {
-    // The plain formula, and the library's way of telling infinities apart only where it gives NaN.
+    // The plain formula; the library's handling of infinities only if that gives NaN.
     const T z(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
     if (z.real() == z.real() || z.imag() == z.imag()) [[likely]]
       return z;
@@ -28,8 +28,8 @@ T multiply(T x, T y) {
   }
 }
 
-/// multiply(x[i], y[i]) to z[i], which may lie where x or y does: in loops without branches, once more where
-/// some product is NaN.
+/// z[i] = multiply(x[i], y[i]); z may be x or y. Uses loops without branches, and computes again if a result
+/// is NaN.
 template <ComplexNumber T>
 void multiply_several(const T* x, const T* y, T* z, std::int64_t count) {
   using R = typename T::value_type;
@@ -102,7 +102,7 @@ struct Divide {
   }
 };
 
-/// x where that is 0, whatever y is.
+/// x if it is 0, whatever y is; else x y.
 struct MultiplyNoNan {
   template <Inexact T>
   T operator()(T x, T y) const {
@@ -110,7 +110,7 @@ struct MultiplyNoNan {
   }
 };
 
-/// The same, and y where that is 0, whatever x is.
+/// x if it is 0, else y if it is 0, whatever the other is; else x y.
 struct MultiplyNoNanOfBoth {
   template <Inexact T>
   T operator()(T x, T y) const {
@@ -118,7 +118,7 @@ struct MultiplyNoNanOfBoth {
   }
 };
 
-/// x where that is 0, whatever y is.
+/// x if it is 0, whatever y is; else x / y.
 struct DivideNoNan {
   template <Inexact T>
   T operator()(T x, T y) const {
@@ -138,7 +138,7 @@ struct Remainder {
   }
 };
 
-/// NaN when either is NaN.
+/// NaN if either operand is NaN.
 struct Maximum {
   template <class T>
   requires(!ComplexNumber<T>) T operator()(T x, T y) const {
@@ -173,7 +173,7 @@ struct Xor {
   requires(Boolean<T> || Integer<T>) T operator()(T x, T y) const { return static_cast<T>(x ^ y); }
 };
 
-/// As convert_element_type: to bool, is it other than 0?
+/// As convert_element_type; to bool: is x other than 0?
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {

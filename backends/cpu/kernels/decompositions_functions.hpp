@@ -1,7 +1,7 @@
-// decompositions_functions.hpp - decompositions over Eigen's, solves and products, in the namespace of the
-// instruction set TIDU_DECOMPOSITIONS_ISA. They are made in Eigen's own memory: how it rounds depends on
-// where vectors begin, and that is the same each time there alone. Eigen's own LU takes square matrices only
-// and pivots by another norm of complex numbers than LAPACK, so its blocks are put together here.
+// decompositions_functions.hpp - decompositions by Eigen, its solves and its matmuls, in the namespace of the
+// instruction set TIDU_DECOMPOSITIONS_ISA. Matrices are copied to Eigen's own memory: rounding depends on the
+// alignment of vectors, which is the same each time only there. LU is blocked here, since Eigen's takes
+// square matrices only, and pivots by another norm of complex numbers than LAPACK's.
 #pragma once
 
 #include <Eigen/Cholesky>
@@ -50,7 +50,7 @@ bool is_subnormal(W x) {
   return size > 0 && size < std::numeric_limits<double>::min();
 }
 
-// Column by column, with divisions by the diagonal, where Eigen's solve multiplies by its reciprocals.
+// Substitution column by column, with divisions by the diagonal; Eigen's solve multiplies by the reciprocals.
 template <class W>
 void substitute(const ColumnMatrix<W>& triangle, bool lower, ColumnMatrix<W>& x) {
   const Eigen::Index n = triangle.rows();
@@ -64,8 +64,8 @@ void substitute(const ColumnMatrix<W>& triangle, bool lower, ColumnMatrix<W>& x)
   }
 }
 
-// The triangle that is read is copied with the diagonal that it is meant to have, so that there are two
-// solves, of a lower and of an upper triangle by columns.
+// The triangle is copied with its effective diagonal, so that two solves suffice: of a lower and of an upper
+// triangle, stored by columns.
 template <class W>
 void solve_triangle(const TriangleSolve& s, const W* from, const W* b, W* to) {
   const std::int64_t n = s.left ? s.rows : s.columns;
@@ -101,11 +101,11 @@ void solve_triangle(const TriangleSolve& s, const W* from, const W* b, W* to) {
 
 inline double pivot_size(double x) { return std::abs(x); }
 inline double pivot_size(std::complex<double> x) {
-  return std::abs(x.real()) + std::abs(x.imag());  // as LAPACK has it
+  return std::abs(x.real()) + std::abs(x.imag());  // LAPACK's norm
 }
 
-// Columns [first, last) one after another: exchanges are of whole rows, all else is done to these columns
-// alone, since any row below may come up yet.
+// Factors columns [first, last) one after another. Whole rows are exchanged; all other work affects only
+// these columns, since any lower row may still become a pivot row.
 template <class W>
 void factor_panel(RowMatrix<W>& x, Eigen::Index first, Eigen::Index last, std::int32_t* pivots) {
   const Eigen::Index m = x.rows();
@@ -117,7 +117,7 @@ void factor_panel(RowMatrix<W>& x, Eigen::Index first, Eigen::Index last, std::i
     pivots[j] = static_cast<std::int32_t>(pivot);
     if (pivot != j) x.row(j).swap(x.row(pivot));
     const W diagonal = x(j, j);
-    if (diagonal == W(0)) continue;  // so is the rest of the column
+    if (diagonal == W(0)) continue;  // the rest of the column is 0 too
     for (Eigen::Index i = j + 1; i < m; ++i) {
       const W factor = x(i, j) /= diagonal;
       x.row(i).segment(j + 1, last - j - 1) -= factor * x.row(j).segment(j + 1, last - j - 1);
@@ -142,8 +142,8 @@ void factor_lu(const W* from, W* to, std::int32_t* pivots, std::int64_t m, std::
   MatrixOut<W>(to, m, n) = x;
 }
 
-// A power of two by which the squares of x's elements are far from overflow and underflow; 1 where they are
-// already, or x is not finite.
+// A power of two that brings the squares of x's elements far from overflow and underflow; 1 if they are
+// already, or if x is not finite.
 inline double scale_of(double largest) {
   if (!(largest > 0) || !std::isfinite(largest)) return 1;
   const int exponent = std::ilogb(largest);
@@ -155,7 +155,7 @@ void factor_qr(const W* from, W* to_q, W* to_r, std::int64_t m, std::int64_t n) 
   const Eigen::Index k = std::min(m, n);
   const MatrixIn<W> given(from, m, n);
   const double scale = scale_of(given.cwiseAbs().maxCoeff());
-  const ColumnMatrix<W> x = given / scale;  // by a real number: x /= scale squares it where x is complex
+  const ColumnMatrix<W> x = given / scale;  // a real divisor: x /= scale would square it for complex x
   const Eigen::HouseholderQR<ColumnMatrix<W>> factors(x);
   MatrixOut<W> r(to_r, k, n);
   for (Eigen::Index i = 0; i < k; ++i) {

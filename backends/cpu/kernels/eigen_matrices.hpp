@@ -1,5 +1,5 @@
-// eigen_matrices.hpp - matrices over bare pointers as Eigen sees them. Eigen takes its workspaces from the
-// heap, so whatever computes with them may find no memory.
+// eigen_matrices.hpp - Eigen's view of matrices at raw pointers. Eigen allocates its workspaces on the heap,
+// so computations with them may throw std::bad_alloc.
 #pragma once
 
 #include <Eigen/Core>

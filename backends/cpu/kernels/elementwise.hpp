@@ -1,6 +1,6 @@
-// elementwise.hpp - from a functor on elements to a kernel: a loop over contiguous memory and a scalar step.
-// A functor is empty, or is made of one 32-bit parameter; which dtypes it takes, its call operator says. It
-// may have a loop of its own, several(). Results may lie where an operand does, element on element.
+// elementwise.hpp - element-wise kernels from functors: a loop over contiguous memory, and a scalar step. A
+// functor is empty or is constructed from one 32-bit parameter; its call operator determines the supported
+// dtypes. It may have a loop of its own, several(). A result may have the memory of an operand.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/parallel.hpp"
 
-// Tells the compiler that iterations do not depend on each other, though pointers may be equal.
+// Tells the compiler that iterations are independent, although pointers may be equal.
 #if defined(__clang__)
 #define TIDU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -43,7 +43,7 @@ struct ElementState {
   F function;
 };
 
-/// Elements per piece: enough work to be worth handing to another thread.
+/// Elements in a piece: enough work for another thread.
 inline constexpr std::int64_t element_grain = 16384;
 
 template <class F, class T>
@@ -104,7 +104,7 @@ struct TypeOf<std::complex<float>> : std::integral_constant<DType, DType::c64> {
 template <>
 struct TypeOf<std::complex<double>> : std::integral_constant<DType, DType::c128> {};
 
-/// Plans the functor on operand dtype T, if it takes T and gives what the operation's result is.
+/// Plans the functor for operands of type T, if it accepts T and its result has the operation's result type.
 template <class F, class T>
 Plan plan_unary_of(const PlanRequest& request, std::int32_t parameter = 0) {
   if constexpr (std::is_invocable_v<const F&, T>) {

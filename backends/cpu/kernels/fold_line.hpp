@@ -1,7 +1,7 @@
-// fold_line.hpp - reductions of contiguous elements in a fixed order: a block at a time in several lanes,
-// what blocks give pairwise (Higham, "The accuracy of floating point summation", 1993), so that the error
-// grows with the logarithm of the count. See Note [Order of sums] in groups/reduce.hpp. F is a reduction:
-// F()(a, b), F::identity<T>().
+// fold_line.hpp - reductions of contiguous elements in a fixed order: blocks are reduced in several lanes,
+// and the results of blocks pairwise, so that the error grows with the logarithm of the count (Higham, "The
+// accuracy of floating point summation", 1993). See Note [Order of sums] in groups/reduce.hpp. A reduction F
+// has F()(a, b) and F::identity<T>().
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace tidu::cpu_detail {
 
-/// Folds values as they come, pairwise: at any time one partial result for each power of two.
+/// Pairwise reduction of values in the order of arrival. It holds one partial result for each power of two.
 template <class F, class T>
 class Cascade {
  public:
@@ -42,10 +42,10 @@ class Cascade {
 inline constexpr std::int64_t fold_block = 1024;
 inline constexpr std::int64_t fold_chunk = 256;
 inline constexpr std::int64_t fold_columns = 256;
-/// Fewer elements than these are folded one after another.
+/// Shorter lines are reduced element by element.
 inline constexpr std::int64_t short_line = 16;
 
-/// At most fold_block contiguous elements.
+/// Reduces at most fold_block contiguous elements.
 template <class F, class T>
 T fold_line(const T* x, std::int64_t count) {
   constexpr std::int64_t lanes = short_line;

@@ -1,5 +1,5 @@
-// folds.hpp - sums and extrema of f32 and f64 by vector instructions of the CPU that is there, with the bits
-// of the same folds element by element: see Note [Order of sums] in reduce.hpp.
+// folds.hpp - sums, minima and maxima of f32 and f64 by vector instructions of this CPU, with the bits of the
+// reductions in fold_line.hpp: see Note [Order of sums] in reduce.hpp.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@ enum class Fold : std::uint8_t { sum, largest, smallest };
 
 template <class T>
 struct FoldKernel {
-  /// `count` elements, 16 or more: in 16 lanes, from 128 on in 64, and these by halves.
+  /// Reduces `count` elements, 16 or more: in 16 lanes, or in 64 lanes from 128 elements on; the lanes are
+  /// then reduced by halves.
   T (*line)(const T* x, std::int64_t count);
   /// to[i] = fold(to[i], x[i]).
   void (*row)(T* to, const T* x, std::int64_t count);
-  /// The same of four arrays, one after another.
+  /// As `row` for four arrays, one after another.
   void (*rows)(T* to, const T* const* x, std::int64_t count);
-  /// The same of the rows of a matrix that lie `stride` elements apart. Some columns at a time stay in
-  /// registers.
+  /// As `row` for the rows of a matrix, `stride` elements apart. Some columns at a time stay in registers.
   void (*matrix)(T* to, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t count);
 };
 
-/// Of T float or double.
+/// The kernel for this CPU; T is float or double.
 template <class T>
 const FoldKernel<T>& fold_kernel(Fold fold);
 

@@ -1,7 +1,8 @@
-// hermitian_svd.hpp - eigenvalues and vectors of a Hermitian matrix by the singular value decomposition of x
-// + c I, c = ‖x‖: that is positive semidefinite, so that its singular values are its eigenvalues, c above
-// those of x, and its left singular vectors are eigenvectors of x. Errors are rounding of ‖x‖, as for any
-// backward stable method; it takes about ten times as long as eigh's own.
+// hermitian_svd.hpp - eigenvalues and eigenvectors of a Hermitian matrix x by the singular value
+// decomposition of x + c I, c = ‖x‖. That matrix is positive semidefinite: its singular values are its
+// eigenvalues, c above those of x, and its left singular vectors are eigenvectors of x. The errors are
+// rounding errors of ‖x‖, as for any backward stable method; the cost is about ten times that of eigh's own
+// method.
 #pragma once
 
 #include "cpu/kernels/eigen_matrices.hpp"
@@ -17,7 +18,7 @@ struct Spectrum {
 };
 
 /// The spectrum of a finite Hermitian matrix whose largest element is about 1, by method `attempt` of
-/// decompose_singular. The caller checks it, since libraries do not report every failure.
+/// decompose_singular. The caller must check the result, since libraries do not report every failure.
 template <class W>
 Attempt spectrum_by_svd(int attempt, const RowMatrix<W>& x, Spectrum<W>& to) {
   const Eigen::Index n = x.rows();

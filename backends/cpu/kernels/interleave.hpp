@@ -1,5 +1,5 @@
-// interleave.hpp - columns, each in one piece, brought side by side: squares of them are transposed in
-// registers.
+// interleave.hpp - interleaves contiguous columns into rows (structure of arrays to array of structures).
+// Squares are transposed in registers.
 #pragma once
 
 #include <cstddef>
@@ -8,29 +8,29 @@
 
 namespace tidu::cpu_detail {
 
-/// Columns of words that are brought side by side at a time.
+/// Number of columns that are interleaved at a time.
 template <class Word>
 inline constexpr std::int64_t interleaved = 32 / sizeof(Word);
 
-/// to[i * row + k] = from[k][i] for `interleaved<Word>` columns k, and for i in [begin, end). Of Word
+/// to[i * row + k] = from[k][i] for `interleaved<Word>` columns k, and for i in [begin, end). Word is
 /// std::uint32_t or std::uint64_t.
 template <class Word>
 using Interleave = void (*)(const Word* const* from, std::int64_t begin, std::int64_t end, Word* to,
                             std::int64_t row);
-/// That of the CPU that is there.
+/// The kernel for this CPU.
 template <class Word>
 Interleave<Word> interleave_kernel();
 
-/// Rows of one word of each column: row i, at to + i * columns.size() words, is of words i, for i in
+/// Interleaves whole rows of one word of each column: to[i * columns.size() + k] = columns[k][i], for i in
 /// [0, count).
 template <class Word>
 void interleave_rows(std::span<const Word* const> columns, std::int64_t count, Word* to);
 
-/// Copies bytes, whole cache lines of them past the caches, which is in order with what the thread does next
-/// only after `finish_past_caches`.
+/// Copies bytes, and whole cache lines past the caches. The order with the thread's later writes holds only
+/// after `finish_past_caches`.
 void copy_past_caches(const std::byte* from, std::byte* to, std::size_t bytes);
 void finish_past_caches();
-/// Does it go past the caches here?
+/// Does copy_past_caches pass the caches on this CPU?
 bool can_pass_caches();
 
 }  // namespace tidu::cpu_detail

@@ -1,5 +1,5 @@
-// matrices.hpp - what the kernels of linear algebra share: a batch of matrices over bare pointers, cut over
-// threads.
+// matrices.hpp - shared parts of the linear-algebra kernels: a batch of matrices at raw pointers, divided
+// among threads.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace tidu::cpu_detail {
 
-/// Elements of 32 bits are computed in 64: the cost is that of the conversion and of twice the memory, and
-/// every decomposition is there once for real and once for complex matrices.
+/// 32-bit elements are computed in 64 bits. This costs conversions and twice the memory, but each
+/// decomposition then exists only once for real and once for complex matrices.
 template <class T>
 using Wide = std::conditional_t<ComplexNumber<T>, std::complex<double>, double>;
 
-/// `count` elements as wide ones: those in memory, or a copy.
+/// `count` elements as Wide<T>: in place, or as a copy.
 template <class T>
 class Source {
  public:
@@ -34,7 +34,8 @@ class Source {
   const Wide<T>* at_;
 };
 
-/// Wide elements of a result, rounded into memory at the end unless they are there already.
+/// Wide elements of a result. The destructor rounds them into the result's memory, unless they are there
+/// already.
 template <class T>
 class Sink {
  public:
@@ -70,7 +71,7 @@ struct RealPart<std::complex<T>> {
 template <class T>
 using RealOf = typename RealPart<T>::type;
 
-/// Matrices of an operand: how many, and of what extents.
+/// The matrices of an operand: their number and extents.
 struct Matrices {
   std::int64_t count = 1, rows = 0, columns = 0;
   explicit Matrices(Type type) : rows(type.dim(type.rank() - 2)), columns(type.dim(type.rank() - 1)) {
@@ -86,10 +87,10 @@ struct MatrixState {
   explicit MatrixState(const PlanRequest& request) : x(request.in[0]), threads(request.threads) {}
 };
 
-/// Calls body(b) for every matrix b; `work` is about how many operations one takes.
+/// Calls body(b) for each matrix b. `work` is the approximate number of operations for one.
 template <class Body>
 void for_each_matrix(int threads, std::int64_t count, double work, const Body& body) {
-  constexpr double enough = 20000;  // operations for which it pays to wake a thread
+  constexpr double enough = 20000;  // minimum number of operations for another thread
   const auto grain = static_cast<std::int64_t>(std::max(1.0, enough / (work + 1)));
   parallel_for(threads, count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) body(b);
@@ -100,8 +101,8 @@ inline double cubed(const Matrices& x) {
   return static_cast<double>(x.rows) * static_cast<double>(x.columns) * static_cast<double>(x.smaller());
 }
 
-/// About how many elements of Wide<T> a kernel has in Eigen's memory for one matrix (or in double: `reals`),
-/// and how many of T it has as wide ones.
+/// Approximate memory of a kernel for one matrix: elements of Wide<T> in Eigen's memory, elements of double
+/// (`reals`), and elements of T that are copied as wide ones.
 struct MatrixMemory {
   double elements = 0, copied = 0, reals = 0;
   template <class T>
@@ -113,7 +114,7 @@ struct MatrixMemory {
   }
 };
 
-/// The plan of the kernel run<T> for the dtype of the first operand, which is floating or complex.
+/// Plans the kernel run<T> for the dtype of the first operand, which is floating or complex.
 template <template <class> class Kernel>
 Plan plan_matrices(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {

@@ -1,5 +1,5 @@
-// strided.hpp - copying elements from one strided view to another: what transposing, broadcasting, slicing,
-// reversing, padding and packing come down to.
+// strided.hpp - StridedCopy: copies elements from one strided view to another. It implements transposes,
+// broadcasts, slices, reversals, pads and packing.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,21 @@
 
 namespace tidu::cpu_detail {
 
-/// One axis of both views; strides in elements. A stride of `from` may be 0 or negative.
+/// One axis of both views; strides are in elements. A stride of `from` may be 0 or negative.
 struct StridedAxis {
   std::int64_t extent;
   std::int64_t to;
   std::int64_t from;
 };
 
-/// A copy that is planned once: axes of extent 1 dropped, neighbours merged, the order of loops chosen.
+/// A copy that is planned once and run many times. Planning drops axes of extent 1, merges neighbouring axes,
+/// and chooses the order of the loops.
 class StridedCopy {
  public:
   StridedCopy() = default;
-  /// `axes` in any order; `to` strides are positive and no two elements of `to` coincide.
+  /// `axes` may be in any order. Strides of `to` are positive, and no two elements of `to` coincide.
   StridedCopy(std::vector<StridedAxis> axes, std::size_t element_size, int threads);
-  /// The addresses are those of the elements at index 0 of every axis.
+  /// Copies; the addresses are those of the elements at index 0 of every axis.
   void run(const std::byte* from, std::byte* to) const;
 
  private:
@@ -39,7 +40,7 @@ class StridedCopy {
   bool empty_ = true;
   bool tiled_ = false;    // the last two axes are walked in tiles: `to` is contiguous along the last, `from`
                           // along the other
-  bool doubled_ = false;  // rows are repeated, and each of their elements twice
+  bool doubled_ = false;  // rows are repeated, and each element of a row occurs twice
 };
 
 }  // namespace tidu::cpu_detail
