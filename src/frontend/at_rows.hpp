@@ -1,5 +1,5 @@
-// at_rows.hpp - rows of a value that indices name: what at() with indices reads and writes, on values of a
-// graph.
+// at_rows.hpp - rows of a Value that indices select: the gathers and updates of at() with indices, as
+// operations of a graph.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,23 @@
 
 namespace tidu::frontend_detail {
 
-/// Refuses a v that x's dtype does not hold, or that does not broadcast to the place.
+/// Throws Error if x's dtype does not hold v, or if v does not broadcast to shape `place`.
 void require_fit(Value v, Value x, const Shape& place, const char* name);
-/// v in the dtype of x, filling the place.
+/// v in the dtype of x, broadcast to shape `place`.
 Value fitting(Value v, Value x, const Shape& place, const char* name);
 
-/// What becomes of an element and of what is put in its place.
+/// Combines an element with the value for its position.
 using OfTwo = Value (*)(Value there, Value v);
 inline Value chosen(Value, Value v) { return v; }
 inline Value greater_of(Value there, Value v) { return ops::max(there, v); }
 inline Value less_of(Value there, Value v) { return ops::min(there, v); }
 
-/// x with v in the rows that are named: the last of several that are put into one.
+/// x with v in the selected rows. If a row is selected several times, the last value counts.
 Value with_rows(Value x, Value indices, Value v, const char* name);
-/// x with the least, or greatest, of what is there and of all that is put there.
+/// x with the minimum, or maximum, of the present elements and all values for their positions.
 Value with_least(Value x, Value indices, Value v, const char* name);
 Value with_greatest(Value x, Value indices, Value v, const char* name);
-/// x with v added in the rows that are named, as often as they are.
+/// x with v added in the selected rows, once for each selection.
 Value with_sums(Value x, Value indices, Value v, const char* name);
 
 }  // namespace tidu::frontend_detail

@@ -1,18 +1,19 @@
-// elementwise.hpp - how functions of Arrays element by element are written down: one operation for each name
-// and types, of conversions, broadcasts and what F emits.
+// elementwise.hpp - templates for element-wise functions of Arrays. Each name and set of types is one
+// operation: conversions, broadcasts, and the operation that F emits.
 #pragma once
 
 #include "frontend/broadcast.hpp"
 
 namespace tidu::frontend_detail {
 
-/// What is emitted for one operand, and for two of one type.
+/// F for one operand, and for two operands of one type.
 using Unary = Value (*)(Value, Where);
 using Binary = Value (*)(Value, Value, Where);
-/// Operands of any dtype; converted to a floating one; or to one that parts of complex numbers have.
+/// The operands' dtypes: any dtype; converted to an inexact one; or converted to f32 or f64, the dtypes of
+/// complex parts.
 enum class Takes { numbers, inexact, parts };
 
-/// F of x, of integers and bools as f64 where it needs that.
+/// F of x; if `needs_inexact`, integers and bools are converted to f64.
 template <Unary F>
 Array unary(const char* name, const Array& x, Where where, bool needs_inexact = true) {
   const Input operands[] = {x};
@@ -24,16 +25,16 @@ Array unary(const char* name, const Array& x, Where where, bool needs_inexact = 
       where);
 }
 
-/// body(x), of numbers of 16 bits as f32 and rounded once.
+/// body(x); 16-bit numbers are computed in f32 and rounded once.
 template <class F>
 Value of_32_bits(Value x, const F& body) {
   return convert(body(widened(x)), x.dtype());
 }
 
-/// logsumexp over these axes, of what becomes a floating number.
+/// logsumexp over these axes, in an inexact dtype.
 Value logsumexp_of(Value x, const Ints& axes);
-/// logsumexp(x) - z for a z that is one of the x of each row, so that what is common to all of them is in
-/// neither.
+/// logsumexp(x) - z, where z is one of the x in each row. A summand that is common to all x cancels before
+/// rounding.
 Value logsumexp_above(Value x, Value z, const Ints& axes);
 
 /// F of x and y, promoted and broadcast.

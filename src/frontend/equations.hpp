@@ -1,4 +1,4 @@
-// equations.hpp - what functions of linear algebra share: operands as matrices of one dtype and batch.
+// equations.hpp - shared helpers of linear algebra: operands as matrices of one dtype and batch shape.
 #pragma once
 
 #include "frontend/broadcast.hpp"
@@ -17,7 +17,7 @@ inline void require_square(const char* name, Value x) {
     refuse_type(name, "square matrices", x);
 }
 
-// x's last `rest` axes after leading axes `batch`.
+// x's last `rest` axes after the leading axes `batch`.
 inline Value with_batch(Value x, const Shape& batch, std::size_t rest) {
   Shape shape = batch;
   shape.insert(shape.end(), x.shape().end() - static_cast<std::ptrdiff_t>(rest), x.shape().end());
@@ -26,8 +26,8 @@ inline Value with_batch(Value x, const Shape& batch, std::size_t rest) {
 
 inline Shape leading(Value x) { return {x.shape().begin(), x.shape().end() - 2}; }
 
-// A matrix a and right-hand sides b as matrices of one dtype. `solved` of both, with one batch, is given back
-// in the form of b.
+// Brings a matrix a and right-hand sides b to one dtype and batch shape, calls `solved`, and returns its
+// result in the form of b.
 template <class F>
 Value solved_for(const char* name, Value a, Value b, bool left_side, const F& solved) {
   require_square(name, a);

@@ -1,12 +1,12 @@
-// hot.hpp - HotDetector: notices, in the stream of operations of a thread, that a sequence repeats, and then
-// says of each operation whether it is the one that is expected. Constant cost per operation.
+// hot.hpp - HotDetector: detects a repeated sequence in a thread's stream of operations, and then tells for
+// each operation whether it is the expected one. The cost of an operation is constant.
 //
-// Note [Repetitions]: each operation is a token (its graph: primitives, attributes, types). The hash of any
-// stretch of the recent tokens comes from two prefix hashes. Where the last eight tokens stood before gives a
-// candidate for the length of the sequence; it is one when its last three repetitions have equal hashes, and
-// the last two are then compared token by token. Equal layers inside a longer sequence are followed first;
-// the longer one is found where they end, and followed from then on. What comes as expected is entered when
-// the sequence is left: until then nobody looks.
+// Note [Repetitions]: each operation is a token (its graph: primitives, attributes, types). Prefix hashes
+// give the hash of any range of recent tokens. The previous occurrence of the last eight tokens gives a
+// candidate for the length of the sequence. It is accepted if its last three repetitions have equal hashes;
+// the last two are then compared token by token. If a longer sequence contains equal layers, these are
+// followed first, and the longer sequence is found where they end. Expected operations are added to the
+// history only when the sequence is left, since nothing reads the history before that.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class HotDetector {
  public:
   HotDetector();
 
-  /// The next operation: is it the one that a hot sequence expects?
+  /// Takes the next operation: is it the one that a hot sequence expects?
   bool advance(const void* token) {
     if (following_) {
       if (sequence_[position_] == token) [[likely]] {
@@ -43,12 +43,12 @@ class HotDetector {
     if (count_ >= gram) look();
     return false;
   }
-  /// Is that what a hot sequence expects next?
+  /// Is it the operation that a hot sequence expects next?
   bool is_next(const void* token) const { return following_ && sequence_[position_] == token; }
   bool is_followed() const { return following_; }
-  /// How many operations a hot sequence expects until a repetition ends.
+  /// Number of operations that a hot sequence expects until the end of the repetition.
   std::size_t until_end() const { return following_ ? sequence_.size() - position_ : 0; }
-  /// Are these operations expected next, a repetition at most?
+  /// Are these operations expected next? At most one repetition.
   bool expects(std::span<const void* const> tokens) const {
     if (!following_ || sequence_.size() < tokens.size()) return false;
     const auto here = sequence_.begin() + static_cast<std::ptrdiff_t>(position_);
@@ -58,9 +58,9 @@ class HotDetector {
   }
   /// Did the last operation end a repetition?
   bool at_end() const { return following_ && position_ == 0; }
-  /// Did the last operation end a sequence before its time? Asked once.
+  /// Did the last operation end a sequence prematurely? Resets the answer.
   bool deviated() { return std::exchange(deviated_, false); }
-  /// The same of so many operations, a repetition at most, that are expected.
+  /// As advance for `count` expected operations, at most one repetition.
   void go_on(std::size_t count) {
     owed_ += count;
     statistics_.expected += count;
@@ -70,14 +70,14 @@ class HotDetector {
   void count_known() { ++statistics_.known; }
   void count_backward() { ++statistics_.backwards; }
   const HotStatistics& statistics() const { return statistics_; }
-  /// What was followed is over.
+  /// Ends the sequence that is being followed.
   void leave();
 
  private:
   static constexpr std::size_t window = std::size_t{1} << 14;
   static constexpr std::size_t gram = 8;
-  static constexpr std::size_t most = std::size_t{1} << 12;  // operations of a sequence
-  static constexpr std::size_t least = 32;  // shorter ones are followed several times at once
+  static constexpr std::size_t most = std::size_t{1} << 12;  // maximum operations of a sequence
+  static constexpr std::size_t least = 32;  // shorter sequences are followed as several repetitions
   static constexpr std::uint64_t base = 0x9e3779b97f4a7c15ULL;
 
   void enter(const void* token) {
@@ -99,14 +99,14 @@ class HotDetector {
     std::uint64_t hash = 0;
     std::uint64_t last = 0;
   };
-  std::vector<const void*> tokens_;    // a ring; number n at n modulo window
-  std::vector<std::uint64_t> prefix_;  // likewise: of all tokens up to number n
-  std::vector<std::uint64_t> powers_;  // of base
+  std::vector<const void*> tokens_;    // a ring: number n is at n modulo window
+  std::vector<std::uint64_t> prefix_;  // a ring: hash of all tokens up to number n
+  std::vector<std::uint64_t> powers_;  // powers of base
   std::vector<LastSeen> places_;       // by hash of gram tokens
-  std::uint64_t count_ = 0;            // tokens so far
-  std::vector<const void*> sequence_;  // what is followed
+  std::uint64_t count_ = 0;            // number of tokens so far
+  std::vector<const void*> sequence_;  // the sequence that is being followed
   std::size_t position_ = 0;
-  std::size_t owed_ = 0;  // operations before it that came as expected and are yet to be entered
+  std::size_t owed_ = 0;  // expected operations before it that are not in the history yet
   bool following_ = false;
   bool deviated_ = false;
   HotStatistics statistics_;
@@ -116,24 +116,24 @@ struct Call;
 struct Context;
 struct Input;
 struct LazyRunner;
-/// As record_lazily, while hot sequences are looked for.
+/// As record_lazily while hot sequences are detected.
 bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
                 std::span<const Tensor* const> inputs, std::span<Tensor> out);
 
-/// An operation in a hot sequence as one compares it with what is known of it (see lazy.hpp, Note [Calls]):
-/// what an Array of its result is to hold; null, and nothing done, where it is not what is expected.
+/// Compares a call in a hot sequence with the known call of that place (see lazy.hpp, Note [Calls]). Returns
+/// the body of the result's Array; null, without effect, if the call is not the expected one.
 Body* follow_hot(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
-/// After an operation that came and was recorded otherwise: what it was.
+/// After an operation that was recorded in another way: stores its call as the known one.
 void learn_hot(Context& c, const Call& call, std::span<const Input> operands,
                const eager::RecordedGraph& graph, const Body& made);
 
-/// After an operation that came as expected: at the end of a repetition what it left is evaluated.
+/// After an expected operation: at the end of a repetition, evaluates its results.
 void end_repetition(Context& c);
 
-/// Does a backward call with these options do what hot sequences have learned of one?
+/// Do these options allow replaying a backward call in a hot sequence?
 bool may_repeat_backward(const Context& c, const eager::BackwardOptions& options);
-/// The backward call `run` from a root without a seed, as it is done while hot sequences are looked for: it
-/// may not run (see lazy.hpp, Note [Backward again]), or get its seed.
+/// Performs the backward call `run` from a root without a seed while hot sequences are detected. It may
+/// replay an earlier call instead (see lazy.hpp, Note [Backward again]), or set the seed.
 void backward_hot(Context& c, eager::Root<Tensor>& root, const std::function<void()>& run);
 
 }  // namespace tidu::frontend_detail

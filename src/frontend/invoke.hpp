@@ -1,4 +1,4 @@
-// invoke.hpp - what running one operation and running a graph have in common.
+// invoke.hpp - shared helpers for running one operation and running a graph.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ inline const Executable& compiled(const CpuExecutor& executor, const eager::Reco
   return graph.slot().get<Executable>(executor.id(), [&] { return executor.compile(graph.graph()); });
 }
 
-/// Is every result looked at, also where nothing is recorded?
+/// Are results examined even if nothing is recorded?
 inline bool records_without_grad(const Context& c) {
   return c.watches && (c.recorder.options().anomaly || c.recorder.options().keep_blocked);
 }
 
-/// Where the backward of an operation runs that was done there.
+/// The placement of the backward of an operation that ran on `device`.
 inline eager::Placement placement_at(const Context& c, std::uint32_t device) {
   if (device == 0 && c.cpu != nullptr) [[likely]]
     return {};

@@ -1,6 +1,6 @@
-// known_numbers.hpp - the numbers that were operands, as tensors. A number is one tensor for as long as
-// anything refers to it: how often the graph of a hot loop meets a new leaf depends on the values of its
-// numbers, and not on what came between them.
+// known_numbers.hpp - KnownNumbers: tensors for numbers that were operands. A number is one tensor as long as
+// anything refers to it. The number of leaves that a hot loop adds to its graph therefore depends on the
+// values of its numbers alone.
 #pragma once
 
 #include <algorithm>
@@ -13,19 +13,19 @@
 
 namespace tidu::frontend_detail {
 
-/// As an element of i32 or i64, of floating ones without their fraction. Throws Error (type) where the dtype
-/// does not hold it.
+/// The number as an element of i32 or i64; a floating-point number is truncated. Throws Error (type) if the
+/// dtype does not hold it.
 std::int64_t whole_element(DType dtype, const Number& value);
-/// What becomes an element of a floating or complex dtype, or of bool, when it is rounded to that: a whole
-/// number that is not a double is rounded once.
+/// The number as a double that is rounded to an element of a floating or complex dtype, or of bool. An
+/// integer that is not a double is rounded once.
 double real_element(DType dtype, const Number& value);
-/// A scalar, quickly made. Throws Error (type) for one that an integer dtype does not hold.
+/// A new scalar tensor. Throws Error (type) for a number that an integer dtype does not hold.
 Tensor number(DType dtype, const Number& value);
 
 class KnownNumbers {
  public:
-  /// The scalar of that value, which may be that of an earlier call: to be read and not given away. One that
-  /// was written to since is another one.
+  /// The scalar tensor of the value, which earlier calls may share. It is for reading and must not be given
+  /// away. A tensor that was written to is replaced.
   const Tensor& get(DType dtype, const Number& value) {
     const std::uint64_t bits = is_integer(dtype) ? static_cast<std::uint64_t>(whole_element(dtype, value))
                                                  : std::bit_cast<std::uint64_t>(real_element(dtype, value));
@@ -39,13 +39,13 @@ class KnownNumbers {
   struct Entry {
     std::uint64_t bits = 0;
     DType dtype = DType::boolean;
-    std::uint64_t version = none;  // of the tensor, as it was made
+    std::uint64_t version = none;  // of the tensor when it was created
     Tensor tensor;
   };
   static constexpr std::uint64_t none = ~std::uint64_t{0};  // there is no tensor
   static constexpr std::size_t fewest = 64, most = std::size_t{1} << 12;
 
-  // Where the number stands, or would.
+  // Index of the number's entry, present or not.
   std::size_t place_of(std::uint64_t bits, DType dtype) const {
     const std::uint64_t mixed = (bits + static_cast<std::uint64_t>(dtype)) * 0x9e3779b97f4a7c15ULL;
     std::size_t at = (mixed >> 52) & (entries_.size() - 1);
@@ -64,7 +64,7 @@ class KnownNumbers {
     return at;
   }
 
-  // Forgets those that nobody else refers to: half of the places are free then.
+  // Drops numbers that nothing else refers to; half of the table is free then.
   void make_room() {
     std::vector<Entry> old;
     std::size_t kept = 0;
@@ -74,7 +74,7 @@ class KnownNumbers {
     old.resize(size);
     old.swap(entries_);
     count_ = 0;
-    // Evenly, lest those that stay stand side by side: every look-up there would pass all of them.
+    // Dropped evenly: remaining entries in one cluster would slow down every lookup.
     const std::size_t every = std::max<std::size_t>(1, (4 * kept + size - 1) / size);
     std::size_t held = 0;
     for (Entry& entry : old) {

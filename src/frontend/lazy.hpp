@@ -1,49 +1,51 @@
-// lazy.hpp - LazyTrace: what a thread's lazy operations were, flat: operations in the order in which they
-// came, values that are leaves (tensors) or results (promises). Nothing points from value to value, so that
-// nothing recurses; the trace holds a reference to every promise, and a promise that nobody else refers to is
-// dead.
+// lazy.hpp - LazyTrace: the lazy operations of a thread, stored flat: operations in the order of recording,
+// and values that are leaves (tensors) or results (lazy tensors, `promise` in the code). Values do not point
+// to one another, so nothing recurses. The trace holds a reference to every lazy tensor; one that nothing
+// else refers to is dead.
 //
-// Note [One lookup]: to evaluate values, the operations that they need are found by one sweep backward,
-// numbered by one sweep forward, and written down as words: the graph of each operation (its address: the
-// cache holds it), and its operands by number, in order. The words are the key of the compile cache, compared
-// one by one on a hit; a graph is built on a miss alone. Nothing in the key is sorted: results are handed out
-// by the place of their operation.
+// Note [One lookup]: evaluation of values finds the operations that they need by a backward sweep, numbers
+// them by a forward sweep, and writes them as words: the graph of each operation (its address, which the
+// cache keeps valid) and the numbers of its operands, in order. The words are the key of the compile cache,
+// and are compared in full on a hit; a graph is built only on a miss. The key is not sorted: results are
+// identified by the position of their operation.
 //
-// Note [Who may be where]: the lock guards the arrays and is never held while a program is compiled or runs.
-// Another thread may read a promise (it then evaluates), or drop it (which touches no trace). Two threads may
-// so run the same at once, and the first gives the values; who then writes to what both read waits for the
-// other, though nobody needs what that one makes, but only where all kernels are the library's: others might
-// wait for the writer, who may hold their interpreter's lock. What a program does with Arrays while it runs
-// (kernels of other projects may) is recorded in a trace of its own.
+// Note [Who may be where]: the lock guards the arrays, and is never held while a program is compiled or runs.
+// Another thread may read a lazy tensor (which evaluates it) or drop it (which does not touch a trace). Two
+// threads may therefore run the same operations at the same time; the first one sets the values. A thread
+// that then writes to an operand of both waits for the other run, although its results are not needed. It
+// waits only if all kernels are the library's: custom kernels might wait for the writer, which may hold their
+// interpreter's lock. Operations on Arrays within a running program (in custom kernels) are recorded in a
+// separate trace.
 //
-// Note [Following]: what a hot sequence had evaluated at once, from an empty trace to an empty trace, is kept
-// as a pattern. While the next operations are those of a pattern, place by place, nothing is written down but
-// the values, promises of the last time that nobody refers to are used again, and the program is known.
-// Whatever comes otherwise leaves the pattern: what was followed so far is then written down as if it had
-// been recorded.
+// Note [Following]: the operations of a hot sequence that are evaluated together, from an empty trace to an
+// empty trace, are kept as a pattern. While the next operations are those of a pattern, position by position,
+// they are replayed: only values are recorded, lazy tensors of the last replay that nothing refers to are
+// used again, and the program is known. An unexpected operation ends the replay, and the operations so far
+// are recorded as usual.
 //
-// Note [Calls]: what an operation is that a call makes in a place of a pattern was found out when it came
-// there first: its graph from the call and the operands' types, what the tape keeps of it from which operands
-// require a gradient. It is kept beside the pattern, so that the same call in the same place is compared with
-// what is expected, gets its promise and its node, and looks nothing up.
+// Note [Calls]: the first call at a position of a pattern looks up its graph by the call and the operands'
+// types, and the part of its node that depends on the operands that require a gradient. Both are kept beside
+// the pattern. The same call at the same position is then compared with the expected one, and gets its lazy
+// tensor and its node without any lookup.
 //
-// Note [Backward again]: what a backward call does depends on its tape alone: the invocations and how they
-// hang together, what they saved, the slots of the leaves, and hooks. A call whose operations are those of a
-// pattern from one place to another is written down beside the pattern: tape, saved operands by value, and
-// which value each leaf got. A later call in the same place on a tape that is found to be the same, node by
-// node, without hooks and with empty slots, is not run: its operations are taken as followed, and the leaves
-// get their values. What follows cannot tell the difference. Where the tape came by known calls of the same
-// pattern, each of them has seen to it that its node is what it was, so that no edge is looked at again.
-// Note [Lent memory]: where a pattern is run from its leaves, and nobody but the trace refers to one of them,
-// a parameter that was replaced, the program may write what replaces it over it. Until the run has ended
-// nobody else may run what reads the leaf, and whoever comes upon it in a child of fork() gets an error: its
-// version says that it was written to. What fails has written nothing (ReusableInputs::safe).
+// Note [Backward again]: a backward call depends on its tape alone: the invocations and their edges, saved
+// operands, the leaves' slots, and hooks. If its operations are a range of a pattern, the call is kept beside
+// the pattern: its tape, saved operands by value, and the value that each leaf got. A later call at the same
+// position is replayed instead of run if its tape is found to be the same, node by node, without hooks and
+// with empty slots: its operations count as replayed, and the leaves get their values. The result is
+// indistinguishable. If the tape was recorded by known calls of the same pattern, each of these has checked
+// its node, so edges need not be compared.
 //
-// Note [Deferred results]: what a step leaves in the gradients of its parameters is mostly read by nobody:
-// the next step makes them anew. Where such a result is a product of two arrays that are much smaller than
-// it, the program of a pattern gives these two, copies of leaves among them, in its place. Whoever does read
-// the result has it computed from them then, as they were: nobody else has them. Programs some of whose
-// results are read again and again make these at once.
+// Note [Lent memory]: if a pattern runs from its leaves, and only the trace refers to one of them (such as a
+// parameter that was replaced), the program may write an output into the leaf's memory. Until the run has
+// ended, no other thread may run a reader of the leaf. A child of fork() that reads it gets an error, since
+// its version says that it was written to. A run that fails has written nothing (ReusableInputs::safe).
+//
+// Note [Deferred results]: the gradients that a step leaves in its parameters are seldom read, since the next
+// step computes them again. If such a result is a matmul of two much smaller arrays, the program of a pattern
+// returns these arrays (copies, if they are leaves) instead. A reader of the result computes it from them;
+// nothing else holds the arrays, so they are unchanged. Programs whose results are read repeatedly compute
+// them at once.
 #pragma once
 
 #include <array>
@@ -74,93 +76,93 @@ struct Variant;
 
 namespace tidu::frontend_detail {
 
-/// A program of a trace is compiled or run by this thread just now.
+/// Does this thread compile or run a program of a trace at the moment?
 bool evaluating();
 
 struct DeferralUse;
 
-/// Who runs what was recorded.
+/// The executor of a trace.
 struct LazyRunner {
   const eager::BackwardExecutor<Tensor>* executor = nullptr;
-  const CpuExecutor* cpu = nullptr;  ///< the executor, when it is one
+  const CpuExecutor* cpu = nullptr;  ///< the executor, if it is a CpuExecutor
   eager::Placement placement{};
   friend bool operator==(const LazyRunner&, const LazyRunner&) = default;
 };
 
 class LazyTrace {
  public:
-  /// One that is told of writes to what its operations read.
+  /// Creates a trace that is notified of writes to operands of its operations.
   static std::shared_ptr<LazyTrace> make();
   LazyTrace();
   ~LazyTrace();
   LazyTrace(const LazyTrace&) = delete;
   LazyTrace& operator=(const LazyTrace&) = delete;
 
-  /// Records the graph on `inputs`, and puts promises in `out`. False, and nothing done, for what must run at
-  /// once: operations with effects, collectives (which process reads which value first must not decide their
-  /// order), other primitives than the standard ones, memory that others write to.
+  /// Records the graph on `inputs`, and puts lazy tensors into `out`. Returns false, without effect, for
+  /// graphs that must run at once: operations with effects, collectives (their order must not depend on the
+  /// first reader in each process), custom primitives, and inputs in memory that others may write to.
   bool record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
-  /// Evaluates those of `targets` that are promises of this trace.
+  /// Evaluates the `targets` that are lazy tensors of this trace.
   void evaluate(std::span<const Tensor> targets);
-  /// Evaluates all that is referred to from outside.
+  /// Evaluates all values with references from outside.
   void evaluate_all();
-  /// The same before the runner is another one. False where something failed that is still referred to: the
-  /// runner then stays, since what was recorded for it is run by no other. For the thread that records.
+  /// Evaluates all values, and then changes the runner. Returns false if an operation failed whose results
+  /// are still referred to: the runner then stays, since no other may run operations that were recorded for
+  /// it. For the recording thread.
   bool change_runner(const LazyRunner& runner) noexcept;
-  /// Is it the runner? For the thread that records.
+  /// Is it the runner? For the recording thread.
   bool is_run_by(const LazyRunner& runner) const { return runner == runner_; }
-  /// May an Array whose elements were to be written over by those of `promise` have the promise instead?
-  /// Where nobody could tell: but for the Array and this trace nothing refers to what it has, `old`, whose
-  /// storage is `promised` when it is a promise's; and nothing but a temporary refers to `promise`.
+  /// May an Array take the lazy tensor `promise` instead of being overwritten by its elements? Only if this
+  /// is unobservable: the Array's tensor `old` (with storage `promised`, if it is a lazy tensor's) has no
+  /// references except the Array's and this trace's, and `promise` is a temporary.
   bool may_replace(const Tensor& old, const tidu::detail::LazyStorage* promised, const Tensor& promise);
-  /// Does it know a value that lies there?
+  /// Does the trace have a value in this storage?
   bool reads(const tidu::detail::TensorStorage& storage);
-  /// Was it made by the thread that calls? For fork(), as are the next two.
+  /// Was it created by the calling thread? For fork(), like the next two.
   bool is_of_this_thread() const { return thread_ == std::this_thread::get_id(); }
   void lock_for_fork() noexcept { mutex_.lock(); }
   void unlock_after_fork() noexcept { mutex_.unlock(); }
-  /// Waits until no program of it that reads what lies there runs on another thread.
+  /// Waits until no program of this trace on another thread reads the storage.
   void wait_for_readers(const tidu::detail::TensorStorage& storage);
-  /// Nothing that waits is referred to from outside.
+  /// Has no unevaluated value a reference from outside?
   bool idle();
-  /// Goes on counting where another trace has ended.
+  /// Continues the counters of a trace that has ended.
   void take_counters(LazyTrace& from);
-  /// Its thread ends: promises that are left cannot be kept.
+  /// Called when the thread ends: remaining lazy tensors cannot be evaluated.
   void end() noexcept;
   LazyStatistics statistics();
-  /// Whoever reads one value has all evaluated that are referred to; what is new runs operation by operation
-  /// until it has come a few times. What hot sequences want.
+  /// Greedy: a read of one value evaluates all values that are referred to. New programs run operation by
+  /// operation until they have occurred a few times. Used for hot sequences.
   void set_greedy(bool greedy) { greedy_ = greedy; }
   std::uint64_t evaluations();
 
-  /// A backward call that runs while a pattern is followed.
+  /// A backward call that runs during a replay.
   struct BackwardSeen;
-  /// Does what a backward call from the one output of `root` did before in this place, where the tape is the
-  /// same; false, and nothing done, otherwise. For the thread that
-  /// records.
+  /// Replays a known backward call from the single output of `root`, if there is one at this position with
+  /// the same tape. Otherwise returns false, without effect. For the recording thread.
   bool repeat_backward(eager::detail::Node& root, Context& c);
-  /// Before a backward call with such a seed from `root` runs: what is to be known of it to learn it; null
-  /// where it is not worth it.
+  /// Before a backward call from `root` with this seed runs: the state that learn_backward needs; null if the
+  /// call is not worth learning.
   std::unique_ptr<BackwardSeen> watch_backward(eager::detail::Node& root, const Tensor& seed);
-  /// After it has run.
+  /// After the call has run.
   void learn_backward(BackwardSeen& seen);
-  /// Adds what the trace counts of hot paths.
+  /// Adds the trace's counters of hot paths.
   void add_to(HotStatistics& statistics);
 
-  /// A call as it comes, with the operands that are recorded as such that require a gradient, a bit each.
+  /// A call, and a bit mask of the operands that are recorded as requiring a gradient.
   struct Coming {
     const Call& call;
     std::span<const Input> operands;
     std::uint32_t grads;
   };
-  /// Takes the call for the next operation of a pattern, if it is, and gives what an Array of its result is
-  /// to hold; else null: it is yet to be recorded. For the thread that records.
+  /// Returns the body of the result's Array if the call is the next operation of a pattern; null if it must
+  /// be recorded. For the recording thread.
   Body* follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
-  /// Keeps what the call was that came last; `variant`: what its node is of, or null.
+  /// Stores the last call as the known one of its position. `variant`: of its node, or null.
   void learn_call(const Coming& coming, const eager::RecordedGraph& graph,
                   const eager::detail::Variant* variant);
 
-  /// What runs.
+  /// A compiled program.
   struct Program;
 
  private:
@@ -171,30 +173,30 @@ class LazyTrace {
     std::uint32_t first_value;
     std::uint32_t num_operands;
     std::uint32_t num_values;
-    std::uint32_t marked;  // the sweep that needs it
+    std::uint32_t marked;  // the last sweep that needed it
   };
   using Value = LazyValue;
   // One evaluation.
   struct Run {
     std::vector<std::uint32_t> order;          // needed operations, the last one first
-    std::vector<std::uint32_t> first_numbers;  // of results; aligned with `order` the other way round
+    std::vector<std::uint32_t> first_numbers;  // of results; in the reverse order of `order`
     std::uint32_t numbers = 0;
     std::vector<std::uint64_t> words;
     std::vector<std::uint32_t> input_values, output_values;
     std::vector<Tensor> inputs;
     std::vector<const Tensor*> pointers;
-    std::vector<Tensor> promised;  // aligned with output_values, but for those that are put off
+    std::vector<Tensor> promised;  // aligned with output_values, without deferred results
     std::vector<Tensor> made;
     std::vector<Tensor> dropped;  // leaves that are no longer needed
     struct Lent {
-      std::uint32_t output;  // that takes the memory
-      LazyResult* promise;   // of a leaf, which `inputs` keep
+      std::uint32_t output;  // the output that takes the memory
+      LazyResult* promise;   // of a leaf that `inputs` holds
     };
     std::vector<Lent> lent;  // see Note [Lent memory]
     struct PutOff {
       Tensor promised;
       std::shared_ptr<DeferredResult> result;
-      Tensor made;  // or nothing
+      Tensor made;  // or empty
     };
     std::vector<PutOff> put_off;  // see Note [Deferred results]
     void clear() {
@@ -212,12 +214,12 @@ class LazyTrace {
       dropped.clear();
     }
   };
-  // A run that goes on, without the lock. See Note [Who may be where].
+  // A run in progress, without the lock. See Note [Who may be where].
   struct Running {
     const Run* run;
     std::thread::id thread;
-    std::uint32_t forks;  // a child of fork() has none of the other threads
-    bool ends;            // whatever this thread does: there are no kernels but the library's
+    std::uint32_t forks;  // a child of fork() lacks the other threads
+    bool ends;            // it will end, whatever this thread does: all kernels are the library's
   };
   void begin_run(const Run& run) {
     running_.push_back(
@@ -229,87 +231,87 @@ class LazyTrace {
   struct Backward {
     struct Node {
       const eager::detail::Variant* variant;
-      eager::RecordedGraph graph;  // keeps it
+      eager::RecordedGraph graph;  // keeps `variant` alive
       std::uint32_t first_edge;
       std::uint32_t first_saved;
-      bool freed = false;  // by the call: it may not have come to all of them
+      bool freed = false;  // by the call, which may not have reached all nodes
     };
     struct Edge {
-      std::uint32_t target;  // among the nodes, or with leaf_bit among the leaves
+      std::uint32_t target;  // index of a node, or with leaf_bit of a leaf
       std::uint32_t slot;
     };
     static constexpr std::uint32_t leaf_bit = 0x80000000U;
-    std::vector<Node> nodes;  // in descending order of their numbers: the root first
-    // Where all of it came by known calls in the pattern: the operations, by node, and the values, by leaf.
+    std::vector<Node> nodes;  // in descending order of sequence numbers: the root first
+    // If known calls of the pattern recorded the whole tape: operations by node, and values by leaf.
     std::vector<std::uint32_t> node_ops, leaf_values;
-    int looked_for = 0;  // how often those were
+    int looked_for = 0;  // number of searches for these
     std::vector<Edge> edges;
-    std::vector<std::uint32_t> saved;    // values; no_index: nobody reads it
+    std::vector<std::uint32_t> saved;    // values; no_index: not read
     std::vector<std::uint32_t> results;  // by leaf: a value, or no_index
     struct Source {
       std::uint32_t value, node, saved;
     };
-    std::vector<Source> sources;  // of leaves that come in it, but for the seed
+    std::vector<Source> sources;  // of leaves that occur in it, except the seed
     Tensor seed;
     std::uint64_t seed_version = 0;
     std::uint32_t seed_value = no_index;
     std::size_t begin = 0, end = 0;   // operations of the pattern
-    std::vector<const void*> tokens;  // of those
-    std::size_t first_value = 0;      // that comes in it
+    std::vector<const void*> tokens;  // of those operations
+    std::size_t first_value = 0;      // first value of the call
   };
-  // See Note [Calls]. What every call is compared with is in one line of the cache.
+  // See Note [Calls]. The fields that every call is compared with are in one cache line.
   struct alignas(64) RecordedCall {
-    const char* name = nullptr;   // null: nothing is known of it
-    const void* token = nullptr;  // of its operation, as are the next
+    const char* name = nullptr;   // null: unknown
+    const void* token = nullptr;  // of its operation, like the next members
     std::uint32_t first_operand = 0, first_value = 0;
     std::uint16_t num_operands = 0, num_words = 0;
     std::uint32_t grads = 0;
     std::array<const void*, max_operands> types{};
     const eager::detail::Variant* variant = nullptr;
     std::array<std::int64_t, max_words> words{};
-    std::optional<eager::RecordedGraph> graph;  // keeps the variant
+    std::optional<eager::RecordedGraph> graph;  // keeps the variant alive
     bool is(const Call& call, std::span<const Input> operands) const;
   };
-  // What was evaluated at once. See Note [Following].
+  // Operations that were evaluated together. See Note [Following].
   struct Pattern {
     std::vector<Op> ops;
     std::size_t num_ops = 0;
     std::vector<RecordedCall> places;  // by operation
     std::vector<std::uint32_t> operands;
-    std::vector<std::uint8_t> results;  // by value: is it a result, no leaf?
+    std::vector<std::uint8_t> results;  // by value: is it a result instead of a leaf?
     std::vector<Type> types;            // by value
     std::vector<std::uint32_t> leaves;  // values, ascending
-    // What a known call left on the tape, when it came last.
+    // The node of a known call, as last recorded.
     struct Recorded {
-      eager::detail::Node* node = nullptr;  // which may be gone, unless something holds it
+      eager::detail::Node* node = nullptr;  // may have been destroyed, unless something holds it
       std::uint64_t counter = 0;            // of its key
       std::uint64_t followed = 0;
-      bool as_operands = false;  // was each producer of the pattern's that of the tape?
+      bool as_operands = false;  // was the producer of each operand the one on the tape?
     };
     std::vector<Recorded> recorded;                // by operation
-    std::vector<eager::detail::Node*> leaf_nodes;  // by value, as far as this time came
+    std::vector<eager::detail::Node*> leaf_nodes;  // by value, as far as this replay has come
     struct Known {
       std::vector<std::uint8_t> referred;  // by value
       std::vector<std::uint32_t> input_values, output_values;
-      std::size_t num_ops = 0;  // that are needed
+      std::size_t num_ops = 0;  // number of needed operations
       std::shared_ptr<const Program> program;
-      std::shared_ptr<DeferralUse> use;  // where the program has results to defer
+      std::shared_ptr<DeferralUse> use;  // if the program can defer results
     };
-    std::vector<Known> known;         // by which values were referred to
-    std::vector<Backward> backwards;  // by where they begin
-    int learned_backward = 0;         // how often one was
-    std::size_t replaced = 0;         // how many of those had to go
-    LazyValues values;                // promises that nobody refers to, in their places
+    std::vector<Known> known;         // by the set of values that were referred to
+    std::vector<Backward> backwards;  // by position of their beginning
+    int learned_backward = 0;         // number of backward calls that were learned
+    std::size_t replaced = 0;         // number of those that were dropped for others
+    LazyValues values;                // lazy tensors without references, at their positions
     std::uint64_t executor = 0;       // its id
     LazyRunner runner;
-    Pattern* next = nullptr;  // what came after it the last time
+    Pattern* next = nullptr;  // the pattern that followed it last time
   };
 
   static bool waits(const Value& value) {
     return value.promise != nullptr && value.promise->made.load(std::memory_order_acquire) == nullptr &&
            value.promise->resident.load(std::memory_order_acquire) == nullptr;
   }
-  // Of a result. The trace itself has one reference.
+  // Is a result referred to from outside? The trace itself holds one reference.
   static bool referred(const Value& value) {
     return value.promise->references.load(std::memory_order_acquire) > 1;
   }
@@ -354,7 +356,7 @@ class LazyTrace {
                 Lock& lock);
   bool start_following(const Graph& graph);
   void start(Pattern& pattern);
-  // Following; see lazy_follow.hpp.
+  // Replay; see lazy_follow.hpp.
   bool follow_operand(const Pattern& pattern, std::uint32_t id, const Tensor& tensor, bool watched,
                       bool on_host);
   Tensor& follow_result(std::uint32_t first_value);
@@ -380,7 +382,7 @@ class LazyTrace {
   void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
   void bound();
 
-  std::shared_ptr<LazyTrace> self_;  // until end(): for its promises
+  std::shared_ptr<LazyTrace> self_;  // for its lazy tensors; until end()
   const std::thread::id thread_ = std::this_thread::get_id();
   tidu::detail::LightMutex mutex_;
   std::vector<Op> ops_;
@@ -390,13 +392,13 @@ class LazyTrace {
   std::size_t num_leaves_ = 0;
   LazyRunner runner_;
   std::uint32_t sweep_ = 0;
-  std::size_t limit_;  // of operations before those that nobody refers to are looked for
-  bool due_ = false;   // it is time to: much of what is recorded was evaluated, or much memory is held
+  std::size_t limit_;  // number of operations that triggers a search for dead ones
+  bool due_ = false;   // a search is due: much of the trace was evaluated, or much memory is held
   static constexpr std::size_t min_bytes = std::size_t{1} << 26;
-  std::size_t fresh_bytes_ = 0;         // of leaves and literals that came since they were looked for
-  std::size_t byte_limit_ = min_bytes;  // of them
+  std::size_t fresh_bytes_ = 0;         // of leaves and literals since the last search
+  std::size_t byte_limit_ = min_bytes;  // for fresh_bytes_
   std::unique_ptr<Run> spare_;
-  // Empty, with room for what comes.
+  // Empty, with reserved capacity.
   std::vector<Op> spare_ops_;
   std::vector<std::uint32_t> spare_operands_;
   std::vector<Value> spare_values_;
@@ -406,25 +408,26 @@ class LazyTrace {
   struct Seen {
     Key128 address;
     int times = 0;
-    std::uint64_t last = 0;  // when it was looked for
+    std::uint64_t last = 0;  // when it was last looked up
   };
-  // What was evaluated greedily lately. Each may be in a few places: were there one, two programs of a loop
-  // would in some processes drive each other out, and never be compiled.
+  // Recent greedy evaluations. The table is set-associative: with a single way, two programs of a loop could
+  // evict each other in some processes, and never be compiled.
   static constexpr std::size_t seen_ways = 8;
   std::array<std::array<Seen, seen_ways>, 64> seen_;
   std::uint64_t looked_for_ = 0;
-  std::array<std::array<Known, 4>, 256> known_;  // graphs met lately, by address
+  std::array<std::array<Known, 4>, 256> known_;  // recent graphs, by address
   std::vector<std::unique_ptr<Pattern>> patterns_;
-  std::size_t replaced_ = 0;    // how many had to go
-  Pattern* follows_ = nullptr;  // values_ are those of its first operations; ops_ and the like are empty
-  std::size_t at_ = 0;          // so many operations of it
-  Pattern* last_ = nullptr;     // what was evaluated last, where that is a pattern
+  std::size_t replaced_ = 0;    // number of patterns that were dropped for others
+  Pattern* follows_ = nullptr;  // the pattern in replay: values_ are those of its first operations; ops_ and
+                                // similar members are empty
+  std::size_t at_ = 0;          // number of its operations so far
+  Pattern* last_ = nullptr;     // the last evaluation, if it is a pattern
   std::vector<Running> running_;
-  std::atomic<std::uint32_t> runs_ended_{0};  // while somebody waits for one
+  std::atomic<std::uint32_t> runs_ended_{0};  // counted while a thread waits
   std::atomic<std::uint32_t> waiting_{0};
-  std::uint64_t batch_ = 0;                                     // runs of patterns so far
-  std::uint64_t followed_ = 0;                                  // how often a pattern began
-  std::vector<eager::detail::Node*> tape_nodes_, tape_leaves_;  // of the backward call that is looked at
+  std::uint64_t batch_ = 0;                                     // number of pattern runs so far
+  std::uint64_t followed_ = 0;                                  // number of replays that began
+  std::vector<eager::detail::Node*> tape_nodes_, tape_leaves_;  // of the backward call in comparison
   std::vector<eager::Key> tape_keys_;                           // of its leaves
 };
 

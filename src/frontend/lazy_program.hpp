@@ -1,4 +1,5 @@
-// lazy_program.hpp - what a program is that a LazyTrace has in the compile cache.
+// lazy_program.hpp - LazyTrace::Program: a compiled program of a LazyTrace, as it is kept in the compile
+// cache.
 #pragma once
 
 #include <algorithm>
@@ -17,37 +18,37 @@
 
 namespace tidu::frontend_detail {
 
-/// What nobody else writes to.
+/// A tensor whose memory nothing else can write to.
 inline Tensor own(Tensor&& made) {
   return made.exclusive() || made.resident() != nullptr ? std::move(made) : made.clone();
 }
 
 /// See Note [Deferred results].
 struct Deferral {
-  /// A product of two arrays, which may be moved before and behind.
+  /// A matmul of two arrays, perhaps with layout operations before and after it.
   struct Result {
     std::uint32_t output;                 // of the program
-    Graph graph;                          // of those arrays
-    Executable executable;                // of it
-    std::vector<std::uint32_t> operands;  // outputs here
+    Graph graph;                          // from those arrays to the result
+    Executable executable;                // of that graph
+    std::vector<std::uint32_t> operands;  // outputs of Deferral::graph
   };
   Deferral(Graph graph_here, Executable compiled)
       : graph(std::move(graph_here)), executable(std::move(compiled)) {}
-  Graph graph;                         // the program's outputs but those, then the arrays
-  Executable executable;               // of it
-  std::vector<ReusableInputs> reused;  // safely
-  std::vector<std::uint32_t> kept;     // outputs of the program, in order
+  Graph graph;                         // the program with the other outputs, and then the arrays
+  Executable executable;               // of that graph
+  std::vector<ReusableInputs> reused;  // only safe ones
+  std::vector<std::uint32_t> kept;     // the other outputs of the program, in order
   std::vector<Result> results;
 
-  /// Null where nothing is to be deferred. For cpu().
+  /// Null if there is nothing to defer. For cpu().
   static std::shared_ptr<const Deferral> make(const Graph& program);
 };
-/// What becomes of them in a thread's pattern: which steps defer depends on nothing that others do with the
-/// program.
+/// The use of deferral by one thread's pattern, so that other users of the program do not affect the decision
+/// to defer.
 struct DeferralUse {
-  std::uint64_t runs = 0;              // of the pattern, under the lock of its trace
-  std::atomic<std::uint64_t> read{0};  // results, as often
-  /// Is it worth it this time? Of what is read once in so many runs one more is computed in as many.
+  std::uint64_t runs = 0;              // runs of the pattern, under the lock of its trace
+  std::atomic<std::uint64_t> read{0};  // number of reads of deferred results
+  /// Should this run defer? One read in a given number of runs costs one further computation in that number.
   bool is_worth() {
     constexpr std::uint64_t runs_for_reading = 16;
     return runs++ >= runs_for_reading * read.load(std::memory_order_relaxed);
@@ -60,18 +61,18 @@ inline std::vector<ReusableInputs> safely_reused(const Executable& executable) {
   return reused;
 }
 
-/// The graphs keep the addresses in its words from being used again.
+/// Invariant: the graphs keep the addresses in the program's words from being reused.
 struct LazyTrace::Program {
   std::vector<Graph> parts;
   Graph graph;
   std::optional<Executable> executable;
   eager::ExecutorSlot slot;
-  /// Inputs that may lend outputs their memory: see Note [Lent memory].
+  /// Inputs whose memory outputs may take: see Note [Lent memory].
   std::vector<ReusableInputs> reused;
   std::shared_ptr<const Deferral> deferral;  // or null
 
-  /// What it compiled may have a place of its own in the cache, and is counted there too: it may be dropped
-  /// there first.
+  /// Includes the compiled executable, although the cache may also count it under a separate entry: that
+  /// entry may be dropped first.
   std::size_t kept_bytes() const {
     detail::KeptBytes kept;
     for (const Graph& part : parts) kept.add(part);
@@ -96,11 +97,11 @@ struct LazyTrace::Program {
   }
 };
 
-/// What a promise was left with instead of elements.
+/// The contents of a deferred lazy tensor, instead of elements.
 struct DeferredResult {
   std::shared_ptr<const LazyTrace::Program> program;
   std::shared_ptr<DeferralUse> use;
-  std::size_t which;  // among those of the program's deferral
+  std::size_t which;  // index in the program's deferral
   std::vector<Tensor> operands;
 
   Tensor make() const;

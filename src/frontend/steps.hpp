@@ -1,4 +1,4 @@
-// steps.hpp - what the loops share: the graph of one step.
+// steps.hpp - shared helpers of loops: the graph of one step.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace tidu::frontend_detail {
 
-/// The step with what it captured, its last inputs, in front of its arguments.
+/// The step with its captures, which are its last inputs, moved before its arguments.
 Graph consts_first(const Graph& step, std::size_t captured);
-/// Refuses a function that moves an Array to another device.
+/// Throws Error if the graph moves an Array to another device.
 void refuse_moves(std::string_view name, const Graph& graph, Where where);
 
 }  // namespace tidu::frontend_detail

@@ -1,9 +1,9 @@
-// subscripts.hpp - what stands in x[{...}] and x.at({...}), made plain: what of each axis is taken, and in
-// which order the result has what is left of them, NumPy's rules for both.
+// subscripts.hpp - Subscripts: normalized indices of x[{...}] and x.at({...}): the part of each axis, and the
+// order of the result's axes, by NumPy's rules.
 //
-// Note [Named elements]: integers that are data name elements. The axes that they name elements of are
-// brought to the front and joined to one, so that such elements are rows there; the shape of the integers,
-// broadcast, takes its place in the result.
+// Note [Named elements]: integer arrays select elements along axes. These axes are moved to the front and
+// merged into one, so that the selected elements are rows. In the result, the broadcast shape of the integer
+// arrays takes the place of these axes.
 #pragma once
 
 #include <cstdint>
@@ -16,56 +16,54 @@
 
 namespace tidu::frontend_detail {
 
-/// The position from the beginning of an axis that x has. Throws Error (invalid_argument) for one that is not
-/// there.
+/// The position from the beginning of an axis of x. Throws Error (invalid_argument) if it is out of range.
 std::int64_t position_along(std::int64_t axis, std::int64_t position, std::string_view function,
                             const Array& x, Where where);
 
 class Subscripts {
  public:
-  /// Throws Error (invalid_argument, type) that says which subscript does not fit x.
+  /// Throws Error (invalid_argument, type) with the subscript that does not fit x.
   Subscripts(std::string_view function, const Array& x, std::span<const Subscript> list);
   /// Parts of the first axes. Throws as Ranges.
   Subscripts(std::string_view function, const Array& x, std::span<const Slice> parts, Where where);
-  /// Those of words(), without indices().
+  /// Restores the subscripts of words(), without indices().
   explicit Subscripts(const Ints& words);
 
-  /// The integers that are data, an Array for each axis in which they name elements.
+  /// The integer arrays, one for each axis that they index.
   const std::vector<Array>& indices() const { return indices_; }
-  /// What tells them apart, but for indices. Never empty.
+  /// Static arguments that identify the subscripts, without indices. Never empty.
   Ints words() const;
 
-  /// What they read. The emitter of x has `indices`, which are the values of indices().
+  /// Reads the subscripts of x. `indices` are the values of indices() in x's emitter.
   Value read(Value x, std::span<const Value> indices, const char* name) const;
 
-  /// That part of x, with all its axes, of which one that is read at a position has 1 element.
+  /// The part of x with all its axes; an axis that is read at one position has extent 1.
   Value part(Value x) const;
-  /// The ranges that make the part, one for each axis.
+  /// The ranges of the part, one for each axis.
   std::span<const Range> ranges() const { return ranges_; }
-  /// The shape of what is read, where the part has this one and indices broadcast to `named`.
+  /// The shape of the result of read(), if the part has shape `part` and indices broadcast to `named`.
   Shape shape(const Shape& part, const Shape& named) const;
 
-  /// A part as rows, of which indices name some; and rows as the part.
+  /// The part as rows for indices to select, and rows as the part.
   Value rows(Value part) const;
   Value from_rows(Value rows, const Shape& part) const;
-  /// Which row indices name, of their own shape: the nearest one for what is out of range or, where that is
-  /// left out, -1.
+  /// The selected rows, in the shape of the indices. An index out of range gives the nearest row, or -1 if
+  /// `leave_out`.
   Value named(const Shape& part, std::span<const Value> indices, bool leave_out, const char* name) const;
-  /// Rows that are named, [...named, ...others], from what has the shape of what is read.
+  /// From the layout of read()'s result to rows: [...named, ...others].
   Value to_named(Value read, std::size_t named_rank) const;
-  /// Has it this order already?
+  /// Is the result already in that order?
   bool is_named_first() const;
 
  private:
   static constexpr std::int64_t new_axis = -1, named_axes = -2;
   Value without_positions(Value part) const;
-  Ints named_first() const;  // kept axes, those of indices in front, by their places among the kept ones
-  std::int64_t place_of_named() const;  // axes of the result in front of those of indices, but for new ones
-
-  std::vector<Range> ranges_;  // of all axes
-  std::vector<bool> dropped_;  // by axis: read at a position?
-  Ints indexed_;               // axes of indices(), in order
-  Ints layout_;                // the result's axes: an axis of x, a new one, or those of indices
+  Ints named_first() const;             // kept axes with indexed ones first, by position among the kept ones
+  std::int64_t place_of_named() const;  // axes of the result before those of indices, except new ones
+  std::vector<Range> ranges_;           // of all axes
+  std::vector<bool> dropped_;           // by axis: is it read at one position?
+  Ints indexed_;                        // axes of indices(), in order
+  Ints layout_;                         // the result's axes: an axis of x, a new axis, or those of indices
   std::vector<Array> indices_;
 };
 

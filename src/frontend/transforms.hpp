@@ -1,5 +1,5 @@
-// transforms.hpp - the transforms of traced Arrays, which go through graphs and are written into the graph
-// that is being made; and what all transforms check.
+// transforms.hpp - transforms of traced Arrays, which transform graphs and emit them into the graph that is
+// being traced; and argument checks of all transforms.
 #pragma once
 
 #include "frontend/context.hpp"
@@ -13,15 +13,15 @@ ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::v
                                              Where where);
 std::pair<std::vector<Array>, FlatPullback> traced_vjp(const FlatFunction& f,
                                                        const std::vector<Array>& arguments, Where where);
-/// The second of these alone, without running f's graph.
+/// The pullback alone, without running f's graph.
 FlatPullback traced_pullback(const FlatFunction& f, const std::vector<Array>& arguments, Where where);
 std::vector<Array> traced_hvp(const FlatFunction& f, const std::vector<Array>& arguments,
                               const std::vector<Array>& tangents, Where where);
-/// One tangent of each argument's type, all of them floating or complex. Throws Error (invalid_argument,
-/// type).
+/// Requires one tangent of each argument's type; all types are floating or complex. Throws Error
+/// (invalid_argument, type).
 void require_tangents(const std::vector<Array>& arguments, const std::vector<Array>& tangents,
                       const char* name, Where where);
-/// What vjp's pullback is given for results of these types. Throws Error (invalid_argument, type).
+/// Checks the cotangents for vjp's pullback against result types. Throws Error (invalid_argument, type).
 void require_cotangents(std::span<const Type> outputs, std::span<const Array> cotangents, Where where);
 
 }  // namespace tidu::frontend_detail
