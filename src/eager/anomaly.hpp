@@ -1,4 +1,5 @@
-// anomaly.hpp - where values are looked at that may not be finite; called in anomaly mode alone.
+// anomaly.hpp - anomaly mode: checks that values of the forward and cotangents of backward are finite, and
+// explains the first one that is not. Called in anomaly mode only.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,13 @@
 
 namespace tidu::eager::detail {
 
-/// What was found of the values of one backward call, by whichever call asked the executor first.
+/// The first finding about values of one backward call, from any call's query of the executor.
 class Findings {
  public:
-  /// Keeps the first until the call ends: what is found out of its values after that concerns nobody.
+  /// Keeps the first error until the call ends; later findings are ignored.
   void add(const NonFiniteError& error);
   void end();
-  /// Throws the first.
+  /// Throws the first error.
   void raise();
 
  private:
@@ -33,61 +34,61 @@ class Findings {
   std::optional<NonFiniteError> first_;
 };
 
-/// Where a backward call has its values looked at.
+/// The executor and the findings of a backward call.
 struct Looker {
   const ErasedExecutor& host;
   std::shared_ptr<Findings> findings;
 };
 
-/// Asks the executor for all that is looked at, and throws what was first found of this call or of values of
-/// the forward.
+/// Queries the executor about all checked values. Throws the first error of this call or of forward values.
 void ask(const Looker& looker);
 
 /// Throws NonFiniteError for the first output that is not finite.
 void check_forward(const ErasedExecutor& host, const RecorderCore::Request& request);
-/// Of a seed.
+/// Checks a seed.
 void check_seed(const Looker& looker, const Cell& seed, const Node& root);
 
-/// Of the sum of finite cotangents, the last of them from the node of that sequence number; 0: from a call,
-/// into a slot.
+/// Checks the sum of finite cotangents. `sequence`: of the node that sent the last of them; 0: a call, into a
+/// leaf's slot.
 void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence);
 
-/// Of the cotangent of a value, as hooks left it.
+/// Checks the cotangent of a value after its hooks.
 void check_hooked(const Looker& looker, const Cell& cell, const Node& node, std::size_t slot);
 
-/// Of what a node gives, by edge, as hooks after it left it.
+/// Checks the results of a node, by edge, after the hooks that follow it.
 void check_sent(const Looker& looker, std::span<Cell* const> outgoing, const Node& node);
 
-/// The nodes from a root to one that backward runs, both included.
+/// The nodes from a root to a node that backward runs, both included.
 struct Path {
-  static constexpr std::size_t named = 8;  ///< of a long path that many of its beginning and of its end
+  static constexpr std::size_t named = 8;  ///< number of nodes that messages name at each end of a long path
   std::vector<const Node*> first;          ///< of a long path
   std::size_t omitted = 0;                 ///< between first and last
   std::vector<const Node*> last;           ///< all of a short path
 };
 
-/// What backward saw of a node when one of its cotangents turned out not to be finite.
+/// The state of a node when one of its cotangents is not finite.
 struct Suspect {
   const Looker& looker;
   Node& node;
-  std::function<Path()> path;  ///< to the node; asked for where something is said of it
+  std::function<Path()> path;  ///< computes the path to the node, for messages
   std::span<Cell* const> incoming;
   std::span<Cell* const> outgoing;  ///< by edge; null: absent
-  /// Asked for what first_within says, when it is to be said.
+  /// Computes the text of first_within, for messages.
   const std::function<std::string()>& within;
 };
-/// Throws NonFiniteError when one of `outgoing` is not finite: of the first saved operand in forward order
-/// when one of the nodes that were reached holds such, else of the backward of this node.
+/// Throws NonFiniteError if one of `outgoing` is not finite. It names the first saved operand that is not
+/// finite, in forward order among the `reached` nodes, or else the backward of this node.
 void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached);
 
-/// Which operation of a graph of several first gives what is not finite, in a line of its own; empty where
-/// nobody can say, as of a single operation. Runs the graph again, with all that it computes as results.
+/// Names the operation of a graph of several that first gives a value that is not finite, in a line of its
+/// own. Empty if that is not known, as for a single operation. Runs the graph again, with all its values as
+/// results.
 std::string first_within(const ErasedExecutor& host, const RecorderCore::Request& request);
-/// The same of the backward of a node, which was given `inputs` for its transposed graph.
+/// As above for the backward of a node, whose transposed graph got `inputs`.
 std::string first_within(const ErasedExecutor& host, Node& node, const BackwardProgram& program,
                          std::span<const void* const> inputs);
 
-/// Of a node that was recorded from `begin` until now.
+/// Adds a node that was recorded from `begin` until now.
 void profile_record(Profile& profile, const ErasedExecutor* host, const Node& node,
                     const RecorderCore::Request& request, std::int64_t begin);
 

@@ -1,9 +1,8 @@
-// call.hpp - one backward call: what it found, what is ready, what came out. Everything in it belongs to this
-// call alone, so that calls may run at once on shared parts of a tape, and inside each other.
+// call.hpp - BackwardCall: the state of one backward call: discovered nodes, ready queues, and results. It
+// belongs to this call alone, so calls may run concurrently on shared parts of a tape, and nest.
 //
-// Who touches what on several threads: the mutex of the run (parallel.cpp) guards queues, dependency counts
-// and contributions; a node that runs is touched by its thread alone; the rest is constant once the run
-// begins.
+// Invariant with several threads: the mutex of the run (parallel.cpp) guards queues, dependency counts and
+// contributions. Only its thread touches a running node. Everything else is constant once the run begins.
 #pragma once
 
 #include <atomic>
@@ -28,7 +27,7 @@
 
 namespace tidu::eager::detail {
 
-/// How many backward calls the thread is in.
+/// Number of backward calls in which this thread is.
 extern thread_local std::uint32_t calls_on_this_thread;
 class DepthGuard {
  public:
@@ -41,11 +40,11 @@ class DepthGuard {
   std::uint32_t before_;
 };
 
-/// Anomaly mode: where the first cotangent of a node came from.
+/// Anomaly mode: the node that sent the first cotangent of a node.
 struct Arrival {
   const Node* from;
   std::size_t length;  ///< of the path from a root to the node, both included
-  const Node* early;   ///< the last of the first nodes of the path that messages name
+  const Node* early;   ///< the last node at the beginning of the path that messages name
 };
 
 struct BackwardCall {
@@ -54,7 +53,7 @@ struct BackwardCall {
   BackwardCall& operator=(const BackwardCall&) = delete;
   ~BackwardCall();
 
-  // --- setting up (discover.cpp)
+  // --- setup (discover.cpp)
   void check_roots();
   void discover();
   void mark_needed();
@@ -66,13 +65,13 @@ struct BackwardCall {
   bool depends_on(const Requested& requested);
 
   // --- one node (engine.cpp)
-  /// Runs a node whose cotangents are all there; `outgoing` by edge, on several threads where their targets
-  /// want them. Touches nothing that threads share.
+  /// Runs a node whose cotangents have all arrived. `outgoing` is by edge; with several threads, its cells
+  /// are on the devices of their targets. Touches no shared state.
   void run_node(State& state, std::span<Cell*> outgoing);
   void finish_leaf(LeafState& leaf);
-  /// Hands the cotangents of a node that ran (or did not: all null) to its producers.
+  /// Sends the cotangents of a node that ran (all null if it did not) to its producers.
   void deliver(State& state, std::span<Cell*> outgoing);
-  /// Runs one node, or skips it after a failure; what it throws is kept, and raised again at once or at the
+  /// Runs one node, or skips it after a failure. An exception is kept, and thrown again at once or at the
   /// end.
   void run_or_keep(State& state, std::span<Cell*> outgoing);
   void finish_or_keep(LeafState& leaf);
@@ -90,33 +89,33 @@ struct BackwardCall {
   void run_threaded();
 
   // --- cotangents (cells.cpp)
-  /// Takes `cell`, on its way to an output of `target`. `phase`: what is being done.
+  /// Takes `cell`, a cotangent of an output of `target`. `phase`: the present phase, for messages.
   void contribute(Node& target, Cell* cell, const PrimitiveSet* set, const char*& phase);
   static constexpr const char* moving = "record or wait";  ///< a phase
   void move_to(Cell& cell, Placement placement);
-  /// into + from, cotangents of `target`, where that is; `from` is used up whatever happens. A second
-  /// cotangent of 16 bits may wait behind `into`, and the sum of three be in f32: see complete_sum().
+  /// into + from, for cotangents of `target` on their device; `from` is consumed in any case. A second 16-bit
+  /// cotangent may be chained to `into` first, and a sum of three may be held in f32: see complete_sum().
   void fold(Cell* into, Cell* from, const PrimitiveSet* set, const Node& target);
   void add(Cell& into, const Cell& from, const PrimitiveSet* set, Placement placement);
-  /// To be called before a sum that fold() made is read: adds what waits behind it, and rounds it to `type`.
+  /// Must be called before a sum by fold() is read: adds chained cells, and rounds the sum to `type`.
   void complete_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target) {
     if (sum.next != nullptr || sum.type != type) complete_narrow_sum(sum, type, set, target);
   }
   void complete_narrow_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target);
-  /// The cotangent in another dtype, in its place.
+  /// Converts the cotangent to another dtype, in place.
   void convert(Cell& cell, DType dtype, const PrimitiveSet& set, const Node& target);
   void record_in_place(Cell& cell, const RecordedGraph& graph, std::span<const RecordInput> inputs,
                        Placement placement);
-  /// Is there a word for it?
+  /// Does the set's vocabulary have a conversion?
   bool can_convert(const PrimitiveSet* set) const {
     return set != nullptr && set->vocabulary().convert != nullptr;
   }
-  /// Folds what waits, in descending order of (sequence, source, edge) for each slot.
+  /// Adds up waiting cotangents, in descending order of (sequence, source, edge) for each slot.
   void fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set, const Node& target);
   Cell* duplicate(const Cell& cell) const;
   void check_type(const Cell& cell, Type expected, const Node& node, const char* who, const char* what,
                   std::size_t index) const;
-  /// Of what a node returned.
+  /// For a cotangent that a node returned.
   void check_device(const Cell& cell, const Node& node, std::size_t input) const;
   void run_hooks(const HookList::Hooks& hooks, HookKind kind, Node& node, std::span<Cell*> incoming,
                  std::span<Cell*> outgoing);
@@ -129,16 +128,16 @@ struct BackwardCall {
       return a.priority != b.priority ? a.priority < b.priority : a.source < b.source;
     }
   };
-  /// What can run on one device: leaves first, then the node of highest priority.
+  /// Ready work of one device: leaves first, then the node with the highest priority.
   struct ReadyQueue {
     std::vector<Ready> nodes;  ///< a heap
     std::vector<std::uint32_t> leaves;
-    std::size_t announced = 0;  ///< how many of them the device's thread was told of
+    std::size_t announced = 0;  ///< number of them that were announced to the device's thread
     bool empty() const { return nodes.empty() && leaves.empty(); }
     State* pop_node();
     std::uint32_t pop_leaf();
   };
-  /// Without threads everything is the host's.
+  /// Without threads, all work is in the host's queue.
   ReadyQueue& queue_of(std::uint32_t device) {
     return device == 0 || !threaded ? host_ready : device_ready[device];
   }
@@ -148,31 +147,31 @@ struct BackwardCall {
   const BackwardOptions& options;
   const OperandTable& table;
   const bool creates_graph;
-  const bool wide_accumulation;  ///< asked for, and the executor can
+  const bool wide_accumulation;  ///< requested, and supported by the executor
   const Looker looker;           ///< anomaly mode
   bool threaded = false;
-  bool folds_at_once = true;  ///< contributions come in the order in which they are folded
+  bool folds_at_once = true;  ///< contributions arrive in the order in which they are added
 
   std::vector<std::uint32_t> root_slots;
-  std::size_t held_roots = 0;      ///< of the request, from the first on: held until the call has ended
-  std::size_t held_requested = 0;  ///< likewise
+  std::size_t held_roots = 0;  ///< number of leading roots of the request that are held until the call ends
+  std::size_t held_requested = 0;  ///< number of requested values that are held likewise
   States states;
   Leaves leaves;
-  std::vector<State*> found;  ///< all states, in the order of discovery; only where that is needed
+  std::vector<State*> found;  ///< all states, in the order of discovery; only if needed
   std::map<std::pair<const Node*, std::uint32_t>, std::uint32_t> captures;  ///< (node, slot) -> request
   std::set<std::pair<const Node*, std::uint32_t>>
-      depended_on;              ///< outputs that roots depend on; made when asked
-  const Node* freed = nullptr;  ///< one that is to run and cannot
+      depended_on;              ///< outputs that roots depend on; computed on demand
+  const Node* freed = nullptr;  ///< a node that must run although its saved operands were freed
   bool has_devices = false;
   bool knows_types = false;    ///< the executor describes operands
-  bool knows_devices = false;  ///< and tells their devices
-  std::size_t unfinished = 0;  ///< nodes that wait to be run or skipped
+  bool knows_devices = false;  ///< and gives their devices
+  std::size_t unfinished = 0;  ///< nodes that are yet to be run or skipped
   std::size_t live = 0;        ///< cells in states and leaves
   ReadyQueue host_ready;
   std::map<std::uint32_t, ReadyQueue> device_ready;
-  std::uint64_t pushed = 0;                           ///< for the orders other than latest first
+  std::uint64_t pushed = 0;                           ///< for orders other than latest first
   std::vector<Cell*> captured;                        ///< by request
-  std::unordered_map<const Node*, Arrival> arrivals;  ///< anomaly mode: by node that is no root
+  std::unordered_map<const Node*, Arrival> arrivals;  ///< anomaly mode: by node, without roots
   std::vector<std::function<void()>> callbacks;
   Placement caller{};
 
@@ -180,7 +179,7 @@ struct BackwardCall {
   std::exception_ptr first_error;
   std::mutex callbacks_mutex;
   std::mutex arrivals_mutex;
-  std::uint32_t depth = 0;  ///< backward calls around this one on its thread
+  std::uint32_t depth = 0;  ///< enclosing backward calls on its thread
 
  private:
   void take_incoming(State& state, std::span<Cell*> incoming);
@@ -203,7 +202,7 @@ struct BackwardCall {
                         const std::function<std::string()>& within);
   void profile_node(ProfilePhase phase, const Node& node, std::byte* operands, std::size_t count,
                     std::int64_t begin) const;
-  /// From the handler that caught `error`: throws it again, with where it happened.
+  /// Must be called in the handler of `error`: throws it again, with the node and phase.
   [[noreturn]] static void explain_failure(const Error& error, const Node& node, const char* phase);
   void move_outgoing(const Node& node, std::span<Cell*> outgoing);
   [[gnu::cold]] void keep_failure(Node& target, const char* phase);
@@ -216,7 +215,7 @@ struct BackwardCall {
   void run_callbacks();
 };
 
-/// Destroys what is left in it, with what waits behind it.
+/// Destroys the remaining cells, and the cells chained to them.
 class CellGuard {
  public:
   CellGuard(const OperandTable& operands, std::span<Cell*> guarded) : table_(operands), cells_(guarded) {}

@@ -1,5 +1,5 @@
-// forward_slice.hpp - which operations of an augmented graph run again in backward: those that compute
-// residuals which nobody saved, from values that were saved.
+// forward_slice.hpp - ForwardSlice: rematerialization in backward: the operations of an augmented graph that
+// compute residuals which were not saved, from values that were.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace tidu::eager::detail {
 
-/// Is a value on the tape, and since when?
+/// Is a value on the tape, and in which role?
 enum class Saved : std::uint8_t {
   no,
-  as_input,  ///< it was there before the graph ran
-  as_result  ///< the graph's operations computed it
+  as_input,  ///< an input of the graph
+  as_result  ///< computed by the graph's operations
 };
 
 /// The operations that compute some values from saved ones. Linear in the size of the graph.
 class ForwardSlice {
  public:
-  /// `saved`: by value of the graph, which outlives the slice.
+  /// `saved` is indexed by value of the graph. The graph must outlive the slice.
   ForwardSlice(const Graph& augmented, std::vector<Saved> saved)
       : graph_(augmented), saved_(std::move(saved)) {}
 
-  /// Finds what computes these values, which are not saved. Throws Error (invalid_argument) where that takes
-  /// an impure operation.
+  /// Finds the operations for these values, which are not saved. Throws Error (invalid_argument) if an impure
+  /// operation is among them.
   void compute(std::span<const ValueId> values);
 
-  /// Does it run operation `i`?
+  /// Does the slice contain operation `i`?
   bool runs(std::uint32_t i) const { return !in_slice_.empty() && in_slice_[i] != 0; }
-  /// The saved values that it starts from, in ascending order.
+  /// The saved values that the slice reads, in ascending order.
   const std::vector<ValueId>& reads() const { return reads_; }
 
  private:

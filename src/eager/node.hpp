@@ -1,9 +1,10 @@
-// node.hpp - the nodes of a tape. A node of an invocation is one block: the header, its edges (one for each
-// input that requires a gradient), the saved operands, and their versions. A leaf is a block of its own kind.
+// node.hpp - Node: the nodes of a tape. The node of an invocation is one block of memory: header, edges (one
+// for each input that requires a gradient), saved operands, and their versions. A leaf is a block of another
+// kind.
 //
-// Note [Freed]: `uses` counts the backward calls that read the saved operands just now; freed_bit says that
-// they are to go. Whoever leaves last after the bit was set destroys them, so that one call may free what
-// another one is reading; dropped_bit says that it was done.
+// Note [Freed]: `uses` counts the backward calls that read the saved operands at the moment. freed_bit
+// requests their destruction: the last call that leaves after it was set destroys them, so one call may free
+// operands that another one reads. dropped_bit says that they are destroyed.
 #pragma once
 
 #include <atomic>
@@ -26,12 +27,12 @@
 namespace tidu::eager::detail {
 
 struct Edge {
-  Node* target;  ///< held
+  Node* target;  ///< holds a reference
   std::uint32_t slot;
 };
 
-/// The hooks of one node, in the order in which they run: by slot, then as they were added. Handles may
-/// outlive the node.
+/// The hooks of one node, in the order of execution: by slot, then by time of addition. Handles may outlive
+/// the node.
 class HookList {
  public:
   struct Entry {
@@ -41,12 +42,13 @@ class HookList {
     UntypedHook hook;
   };
   using Hooks = std::vector<std::shared_ptr<Entry>>;
-  using Position = std::pair<std::uint32_t, std::uint64_t>;  ///< slot, how many were added before
+  using Position = std::pair<std::uint32_t, std::uint64_t>;  ///< slot, number of hooks added before
 
   Position add(std::shared_ptr<Entry> entry);
-  /// Lets go of the hook, as soon as no call runs it any more.
+  /// Removes the hook; it is destroyed when no call runs it any more.
   void remove(Position place);
-  /// What a call runs, which later changes leave alone; null: none. Made at the first call after a change.
+  /// The hooks for one call, which later changes do not affect; null: none. Created on the first call after a
+  /// change.
   std::shared_ptr<const Hooks> snapshot();
 
  private:
@@ -56,7 +58,7 @@ class HookList {
   std::shared_ptr<const Hooks> made_;
 };
 
-/// What few nodes have: hooks and names.
+/// Data that few nodes have: hooks and names.
 struct NodeExtension {
   std::mutex mutex;
   std::shared_ptr<HookList> hooks;
@@ -66,7 +68,7 @@ struct NodeExtension {
   std::shared_ptr<HookList> hooks_or_make();
 };
 
-/// The slot of a Leaf.
+/// The slot of a Leaf, in which its gradient accumulates.
 struct Accumulator {
   explicit Accumulator(const OperandTable& operands) : table(operands) {}
   ~Accumulator();
@@ -74,13 +76,13 @@ struct Accumulator {
   tidu::detail::LightMutex mutex;
   Cell* cell = nullptr;
   std::uint64_t changes = 0;
-  bool closed = false;  ///< the Leaf is gone: nobody would read or clear it
+  bool closed = false;  ///< the Leaf is gone: nothing could read or clear the slot
 };
 
 struct Node : NodeCount {
   static constexpr std::uint32_t freed_bit = 0x80000000U;
   static constexpr std::uint32_t dropped_bit = 0x40000000U;
-  static constexpr std::uint64_t no_version = ~std::uint64_t{0};  ///< of a saved operand that counts none
+  static constexpr std::uint64_t no_version = ~std::uint64_t{0};  ///< of a saved operand without count
 
   std::atomic<std::uint32_t> uses{0};
   std::uint64_t sequence = 0;        ///< 0: a leaf
@@ -93,9 +95,9 @@ struct Node : NodeCount {
   std::uint64_t stream = 0;
   std::atomic<NodeExtension*> extension{nullptr};
   std::uint32_t num_edges = 0;
-  std::uint32_t num_passive = 0;  ///< further edges, to blocked nodes, which explain() alone reads
+  std::uint32_t num_passive = 0;  ///< further edges, to blocked nodes; only explain() reads them
   std::uint32_t num_saved = 0;
-  bool has_versions = false;  ///< of one saved operand at least
+  bool has_versions = false;  ///< does any saved operand have one?
   bool blocked = false;       ///< kept for explain() only: no gradient flows through it
 
   bool is_leaf() const { return variant == nullptr; }
@@ -109,12 +111,13 @@ struct Node : NodeCount {
   }
   Accumulator*& accumulator() { return *reinterpret_cast<Accumulator**>(this + 1); }
   Accumulator* accumulator() const { return const_cast<Node*>(this)->accumulator(); }
-  /// Which operands its cotangents are; null: a leaf without a slot, of any.
+  /// The operand type of its cotangents; null: a leaf without a slot, with any type.
   const OperandTable* operands() const {
     if (!is_leaf()) return table;
     return accumulator() != nullptr ? &accumulator()->table : nullptr;
   }
-  /// Throws Error (invalid_argument) unless they are those of `others`. `what`, say "root 0", is of `others`.
+  /// Throws Error (invalid_argument) unless the operand type is `others`. `what` names the other value, such
+  /// as "root 0".
   void require_operands(const OperandTable& others, const std::string& what) const {
     const OperandTable* mine = operands();
     if (mine != nullptr && !same_operands(*mine, others)) refuse_operands(others, what);
@@ -129,7 +132,7 @@ struct Node : NodeCount {
   std::string describe() const;
   bool freed() const { return (uses.load(std::memory_order_acquire) & freed_bit) != 0; }
 
-  /// Begins to read saved operands; false when they are freed.
+  /// Begins to read the saved operands; false if they are freed.
   bool enter() noexcept {
     if (num_saved == 0) return true;
     if ((tidu::detail::count_up(uses, 1U, std::memory_order_acquire) & freed_bit) == 0) return true;
@@ -142,12 +145,12 @@ struct Node : NodeCount {
     if (uses.compare_exchange_strong(expected, freed_bit | dropped_bit, std::memory_order_acq_rel))
       drop_saved();
   }
-  /// While entered: the saved operands go when nobody reads them any more.
+  /// Between enter() and leave(): frees the saved operands after the last reader has left.
   void free() noexcept {
     if (num_saved != 0) uses.fetch_or(freed_bit, std::memory_order_acq_rel);
   }
 
-  /// The same where nobody has entered, all at once.
+  /// The same without enter() and leave().
   void free_now() noexcept {
     if (num_saved == 0) return;
     std::uint32_t expected = 0;
@@ -167,14 +170,14 @@ struct Node : NodeCount {
     if (is_leaf()) return sizeof(Node) + 16;
     return bytes_for(num_edges + num_passive, num_saved, table->size, has_versions);
   }
-  /// Of that of an invocation; `versions`: of saved operands, are they kept?
+  /// Size of the block of an invocation. `versions`: does it store versions of saved operands?
   static constexpr std::size_t bytes_for(std::size_t edges, std::size_t saved, std::size_t operand_size,
                                          bool versions) {
     return sizeof(Node) + edges * sizeof(Edge) + round(saved * operand_size) +
            (versions ? saved * sizeof(std::uint64_t) : 0);
   }
-  /// One of an invocation in a block of its own, which nobody has entered yet, and whose edges, saved
-  /// operands and versions are still to be put there. Throws std::bad_alloc.
+  /// Allocates the node of an invocation. Edges, saved operands and versions are not initialized. Throws
+  /// std::bad_alloc.
   static Node* make(const Variant& variant, const OperandTable& table, std::size_t passive, std::size_t saved,
                     bool versions) {
     const std::size_t edges = variant.edges.size();
@@ -204,14 +207,14 @@ inline TraceRef ref(const Node* node) { return TraceRef(const_cast<Node*>(node))
 /// The operand is not constructed yet.
 Cell* make_cell(const OperandTable& table, Type type);
 Cell* copy_cell(const OperandTable& table, Type type, const void* operand);
-/// The cell holds what the user says it was recorded as; a leaf may come without a trace.
+/// Records the cell as the user says; a leaf may have no trace.
 void set_recorded(Cell& cell, const EagerOutput& recorded);
-/// Destroys the operand and lets go of the trace.
+/// Destroys the operand and releases the trace.
 void destroy_cell(const OperandTable& table, Cell* cell) noexcept;
-/// The memory alone.
+/// Frees the memory only.
 void free_cell(const OperandTable& table, Cell* cell) noexcept;
 
-/// Reads saved operands of a node while it lives, unless they are freed.
+/// Guards reads of a node's saved operands during its lifetime, unless they were freed.
 class ReadGuard {
  public:
   explicit ReadGuard(Node& node) : node_(node), entered_(node.enter()) {}
@@ -227,9 +230,9 @@ class ReadGuard {
   bool entered_;
 };
 
-/// The name that an input of an invocation was given, or an empty one: also of inputs without a gradient.
+/// The name of an input of an invocation, with or without a gradient; empty if it has none.
 std::string name_of_input(const Node& node, std::size_t input);
-/// ` "w"`, or nothing of an empty name.
+/// ` "w"`, or nothing for an empty name.
 std::string after_space(std::string_view name);
 
 }  // namespace tidu::eager::detail

@@ -1,4 +1,4 @@
-// operand_buffer.hpp - room for operands that an executor makes.
+// operand_buffer.hpp - OperandBuffer: memory for operands that an executor constructs.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace tidu::eager::detail {
 
-/// Room for operands that an executor makes, destroyed unless they were taken out.
+/// Memory for `count` operands that an executor constructs. The destructor destroys those that were not
+/// taken.
 class OperandBuffer {
  public:
   OperandBuffer(const OperandTable& table, std::size_t count) : table_(table), count_(count), data_(small_) {
@@ -23,7 +24,7 @@ class OperandBuffer {
   }
   std::byte* data() { return data_; }
   void* at(std::size_t i) { return data_ + i * table_.size; }
-  /// Moves operand `i` out; in ascending order.
+  /// Moves operand `i` out; call it in ascending order.
   void take(std::size_t i, void* to) {
     table_.relocate(to, at(i));
     taken_ = i + 1;

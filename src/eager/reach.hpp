@@ -1,5 +1,6 @@
-// reach.hpp - Reach: what the roots of a tape depend on, and how a value lies among it. Unlike a backward
-// call, it also goes where no gradient flows: through operations without derivative, where these were kept.
+// reach.hpp - Reach: the dependencies of the roots of a tape, and the position of a value among them. In
+// contrast to a backward call, it also follows edges without gradient: through operations without derivative,
+// if they were kept.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace tidu::eager::detail {
 
-/// A value of the tape: an output of a node, or any leaf of that key.
+/// A value of the tape: an output of a node, or any leaf with that key.
 struct TapeValue {
   Key key;
   const Node* node;  ///< null: a leaf that is known by its key alone
@@ -22,11 +23,11 @@ struct TapeValue {
   }
 };
 
-/// An edge through which no gradient flows.
+/// A place through which no gradient flows.
 struct Cut {
   enum class Kind : std::uint8_t {
-    no_derivative,    ///< `node` has none
-    inactive_output,  ///< output `slot` of `node` has none
+    no_derivative,    ///< `node` has no derivative
+    inactive_output,  ///< output `slot` of `node` has no derivative
     detached          ///< `node` took the operand as a constant
   };
   Kind kind;
@@ -38,20 +39,20 @@ class Reach {
  public:
   Reach(std::span<const Node* const> roots, const TapeValue& target);
 
-  /// All nodes that a root depends on (leaves are none), in ascending order of their numbers.
+  /// All nodes that a root depends on, without leaves, in ascending order of sequence numbers.
   const std::vector<const Node*>& nodes() const { return nodes_; }
   /// Does the node depend on the target along edges on which gradients flow?
   bool leads(const Node* node) const { return flag(node, leads_bit); }
-  /// The same along any edges.
+  /// Does the node depend on the target along any edges?
   bool depends(const Node* node) const { return flag(node, depends_bit); }
   bool edge_leads(const Edge& edge) const {
     return target_.is_at(edge.target, edge.slot) || (!edge.target->is_leaf() && leads(edge.target));
   }
-  /// The first edges on the ways from the target to the roots through which no gradient flows.
+  /// The first places without gradient on the paths from the target to the roots.
   std::vector<Cut> cuts() const;
-  /// Was anything met that is kept for explanations alone?
+  /// Was a node found that is kept for explanations only?
   bool has_blocked() const { return has_blocked_; }
-  /// A leaf that stands for the target, or null.
+  /// A leaf with the target's key, or null.
   const Node* leaf() const { return leaf_; }
 
  private:
@@ -67,7 +68,7 @@ class Reach {
   bool has_blocked_ = false;
 };
 
-/// The keys of the leaves that a node depends on, along any edges; its own where it is a leaf.
+/// The keys of the leaves on which a node depends, along any edges; its own key for a leaf.
 std::vector<Key> leaves_below(const Node* root);
 
 }  // namespace tidu::eager::detail

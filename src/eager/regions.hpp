@@ -1,7 +1,7 @@
-// regions.hpp - RegionRuns: the runs of the graphs that an operation holds, one after another, as its
-// region_bindings (graph/region_bindings.hpp) tell them: the steps of a loop, the branch that is taken, the
-// one run of a call. Anomaly mode follows them to the step and operation where a value first is not finite.
-// Each step of a loop runs its body once; slices of operands are made step by step.
+// regions.hpp - RegionRuns: iterates over the runs of the graphs in an operation, as its region bindings
+// (graph/region_bindings.hpp) describe them: the steps of a loop, the branch that is taken, or the single run
+// of a call. Anomaly mode uses it to find the step and operation in which a value first is not finite. The
+// body of a loop runs once for each step; slices of operands are computed step by step.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace tidu::eager::detail {
 
-/// How graphs are run: by which executor, where, and of which node.
+/// The executor, placement and node for running graphs.
 struct RegionExecution {
   const ErasedExecutor& host;
   Placement placement{};
@@ -29,14 +29,14 @@ class RegionRuns {
  public:
   static constexpr std::int64_t max_steps = 10000;  ///< of a loop that is followed
 
-  /// `operands`: those of `operation`; they outlive this.
+  /// `operands`: of `operation`; they must outlive this object.
   RegionRuns(const RegionExecution& execution, const Graph& graph, const Operation& operation,
              std::vector<const void*> operands);
-  /// Has the operation runs that can be followed?
+  /// Does the operation have runs that can be followed?
   bool known() const { return kind_ != Kind::unknown; }
-  /// Goes on to the next run; false after the last one.
+  /// Advances to the next run; false after the last one.
   bool next();
-  /// What runs, and on what.
+  /// The graph of the present run, and its inputs.
   const Graph& graph() const { return graphs_[taken_]; }
   std::span<const void* const> inputs() const { return inputs_; }
   /// ", at step 2", ", in branch 1", or nothing.
@@ -59,12 +59,12 @@ class RegionRuns {
   PrimitiveSet set_;
   Op op_;
   std::vector<Type> operand_types_, result_types_;
-  std::vector<const void*> operands_;  // of a loop: of the step that runs, the carries
+  std::vector<const void*> operands_;  // for a loop: of the present step, with its carries
   std::vector<RegionBinding> bindings_;
   std::vector<Graph> graphs_;
   Kind kind_ = Kind::unknown;
-  std::size_t taken_ = 0;      // the graph that runs
-  std::size_t condition_ = 0;  // of a loop that has one
+  std::size_t taken_ = 0;      // the graph of the present run
+  std::size_t condition_ = 0;  // of a loop with a condition
   std::int64_t steps_ = 0, step_ = -1, row_ = 0;
   bool reverse_ = false;
   std::vector<const void*> inputs_;

@@ -1,6 +1,6 @@
-// states.hpp - what one backward call knows of each node that it reaches. States lie in pages of 64, indexed
-// by sequence number: a chain touches them one after another, and nothing hashes a node's address. Nodes of
-// different recorders may have the same number; they are chained.
+// states.hpp - States: the state of each node that one backward call reaches. States are stored in pages of
+// 64, indexed by sequence number, so a chain of nodes touches them in succession, and no node address is
+// hashed. Nodes of different recorders with the same number are chained.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@ namespace tidu::eager::detail {
 struct State {
   Node* node;
   State* chain;  ///< same sequence number, other recorder
-  Cell* cell;    ///< the cotangent of a node with one output, or the first of those that wait to be folded
-  Cell** cells;  ///< by output, for a node with several; null until the first has come
+  Cell* cell;    ///< the cotangent of a node with one output, or the first of those that wait to be added
+  Cell** cells;  ///< by output, for a node with several; null until the first arrives
   std::uint32_t dependencies;
-  bool needed;    ///< on a path to something that is wanted: it runs
+  bool needed;    ///< on a path to a wanted value, so it runs
   bool captured;  ///< one of its outputs was requested
   bool listed;
-  bool failed;  ///< something it depends on failed
+  bool failed;  ///< a node that it depends on failed
 };
 
 class States {
@@ -36,7 +36,7 @@ class States {
     for (const Chunk& chunk : chunks_) release(chunk);
   }
 
-  /// The node's state; a fresh one (and `*made`) when there was none.
+  /// The node's state. Creates it, and sets `*made`, if there is none.
   State& get(Node* node, bool* made) {
     Page& page = page_of(node->sequence / per_page);
     const std::size_t index = node->sequence % per_page;
@@ -61,7 +61,7 @@ class States {
         State{node, nullptr, nullptr, nullptr, 0, false, false, false, false};
     return *more;
   }
-  /// Of a node that was reached before, or null.
+  /// The state of a node that was reached, or null.
   State* find(const Node* node) {
     Page* page = find_page(node->sequence / per_page);
     if (page == nullptr || (page->occupied >> (node->sequence % per_page) & 1U) == 0) return nullptr;
@@ -163,13 +163,13 @@ class States {
   std::size_t left_ = 0;
 };
 
-/// What a call knows of a leaf.
+/// The state of a leaf in a call.
 struct LeafState {
   Key key{};
-  Node* node = nullptr;               ///< one of the nodes that stand for it; with a slot or hooks if one has
-  Cell* cell = nullptr;               ///< its cotangent, or the first of those that wait to be folded
+  Node* node = nullptr;               ///< one of its nodes; one with a slot or hooks, if there is any
+  Cell* cell = nullptr;               ///< its cotangent, or the first of those that wait to be added
   const PrimitiveSet* set = nullptr;  ///< of a node that reads it
-  Type type;                          ///< of the cotangents that came in
+  Type type;                          ///< of the cotangents that arrived
   std::uint32_t dependencies = 0;
   bool wanted = false;
   bool done = false;
@@ -193,14 +193,13 @@ class Leaves {
     }
     return list_[last_];
   }
-  /// The same while nodes are discovered: of the nodes that stand for the leaf the best is kept, and others
-  /// that may have hooks.
+  /// As get, during discovery: keeps the best of the leaf's nodes, and others that may have hooks.
   LeafState& reach(Node* node) {
     LeafState& leaf = get(node);
     if (leaf.node != node) choose(leaf, node);
     return leaf;
   }
-  /// Further nodes that stand for a leaf and may have hooks, by its index; in the order of discovery.
+  /// Further nodes of a leaf that may have hooks, by its index; in the order of discovery.
   using Others = std::vector<std::pair<std::uint32_t, Node*>>;
   const Others& others() const { return others_; }
   LeafState* find(const Key& key) {

@@ -1,4 +1,4 @@
-// tape_list.hpp - TapeList: a tape as a list, producers first, each leaf and node with a number.
+// tape_list.hpp - TapeList: a tape as a list, producers first, in which each leaf and node has a number.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,14 @@ class TapeList {
     const Node* node;
     std::uint32_t slot;
   };
-  /// One for each key, in the order in which nodes read them; one with a slot or a name where there is such.
+  /// One node for each key, in the order in which nodes read them; one with a slot or a name, if there is
+  /// any.
   const std::vector<const Node*>& leaves() const { return leaves_; }
-  /// In ascending order of their numbers.
+  /// In ascending order of sequence numbers.
   const std::vector<const Node*>& nodes() const { return nodes_; }
-  /// Those that were recorded.
+  /// The roots that were recorded.
   const std::vector<Root>& roots() const { return roots_; }
-  /// Of a leaf: its place among leaves(); of a node: that among nodes(), after all leaves.
+  /// For a leaf, its index in leaves(); for a node, its index in nodes() plus the number of leaves.
   std::size_t id(const Node* node) const;
 
  private:
@@ -36,7 +37,7 @@ class TapeList {
   std::unordered_map<const Node*, std::size_t> node_ids_;
 };
 
-/// The names that outputs were given.
+/// The names of outputs.
 std::vector<std::pair<std::uint32_t, std::string>> names_of(const Node& node);
 /// "input 0", "output 0", "retained value 3".
 std::string saved_value(const Node& node, std::uint32_t saved);

@@ -1,12 +1,13 @@
-// template.hpp - what RecordedGraphs share: the graph of an invocation by position, and what is derived from
-// it.
+// template.hpp - Template: the shared, cached part of RecordedGraphs: the graph of an invocation, its
+// linearizations, and the backward programs.
 //
 //   Template            a closed graph, interned
 //     Variant           for a mask of active inputs and a choice of retained values: what a node saves
 //       BackwardProgram for a mask of seeded outputs and wanted edges: forward part, transposed part
 //
-// Everything is made once, outside any lock (rules are users' code and may call backward), and published by
-// appending to a list that readers walk without a lock. Nothing is removed from a list while its owner lives.
+// Each item is created once, outside any lock (rules are users' code and may call backward), and published by
+// appending it to a list that readers walk without a lock. Nothing is removed from a list while its owner
+// lives.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@
 
 namespace tidu::eager::detail {
 
-/// A short list that only grows; nobody needs a lock.
+/// A short lock-free list that only grows.
 template <class T>
 class PublishedList {
  public:
@@ -35,7 +36,7 @@ class PublishedList {
     for (T* at = head_.load(std::memory_order_relaxed); at != nullptr;) delete std::exchange(at, at->next);
   }
   T* head() const { return head_.load(std::memory_order_acquire); }
-  /// The item for which `same` holds, appended by somebody else in the meantime, or else `item`, appended.
+  /// The item for which `same` holds, if another thread appended one in the meantime; else `item`, appended.
   template <class Same>
   T* publish(std::unique_ptr<T> item, const Same& same) {
     T* first = head();
@@ -51,7 +52,7 @@ class PublishedList {
   std::atomic<T*> head_{nullptr};
 };
 
-/// Where a saved operand comes from.
+/// The source of a saved operand.
 struct SavedSource {
   enum class Kind : std::uint8_t { input, output, retained };
   Kind kind;
@@ -59,43 +60,43 @@ struct SavedSource {
   ValueId value;        ///< of the template's graph
 };
 
-/// Bits by position, of any number.
+/// A bit set by position.
 using Mask = std::vector<std::uint64_t>;
 inline bool test(const Mask& mask, std::size_t i) { return (mask[i / 64] >> (i % 64) & 1U) != 0; }
 inline void set(Mask& mask, std::size_t i) { mask[i / 64] |= std::uint64_t{1} << (i % 64); }
 inline Mask make_mask(std::size_t bits) { return Mask(bits / 64 + 1, 0); }
 
-/// A linearization for one context, and what to run.
+/// The linearization and transposition for one context, as graphs to run.
 struct BackwardProgram {
   Mask seeded;                    ///< by output of the template
   Mask wanted;                    ///< by edge
-  bool wide_accumulation = true;  ///< how cotangents of 16 bits are summed in it
-  bool has_16_bits = false;       ///< is there a value of 16 bits? Else it is the same either way
-  Graph forward;  ///< inputs: saved operands `forward_inputs`; outputs: residuals that are computed anew
+  bool wide_accumulation = true;  ///< how it sums 16-bit cotangents
+  bool has_16_bits = false;  ///< does it have 16-bit values? If not, `wide_accumulation` makes no difference
+  Graph forward;             ///< inputs: saved operands `forward_inputs`; outputs: rematerialized residuals
   std::vector<std::uint32_t> forward_inputs;
   Graph transposed;  ///< inputs: residuals, then cotangents of seeded outputs; outputs: cotangents
-  /// By residual: index of a saved operand, or of an output of forward with computed_bit.
+  /// By residual: index of a saved operand, or of an output of `forward` with computed_bit.
   std::vector<std::uint32_t> residuals;
   std::vector<std::uint32_t> seeded_outputs;  ///< ascending
-  std::vector<std::uint32_t> output_edge;     ///< by output of transposed: the edge that it goes to
+  std::vector<std::uint32_t> output_edge;     ///< by output of `transposed`: its edge
   ExecutorSlot forward_slot;
   ExecutorSlot transposed_slot;
-  // What `recorded` is made from: the transposed graph with its externals, and where they are.
+  // The source of `recorded`: the transposed graph with its externals.
   std::shared_ptr<const Linearization> linearization;
   Graph open;
   std::vector<ValueId> open_outputs;    ///< of `open`, aligned with output_edge
   std::vector<ValueId> open_externals;  ///< by external of `open`: its value in the augmented graph
   std::vector<ValueId> saved_values;    ///< by saved operand: its value in the augmented graph
-  std::vector<ValueId> computed;        ///< by output of forward: likewise
-  /// By operation of forward: the one of the augmented graph that it is; by operation of transposed: the one
-  /// of the template's graph that it derives from, or no_index.
+  std::vector<ValueId> computed;        ///< by output of `forward`: its value in the augmented graph
+  /// By operation of `forward`: its original in the augmented graph. By operation of `transposed`: the
+  /// operation of the template's graph from which it derives, or no_index.
   std::vector<std::uint32_t> forward_origins, transposed_origins;
-  /// The whole of it as a graph of the template's inputs and the cotangents, for create_graph; made on
+  /// The whole program as a graph of the template's inputs and the cotangents, for create_graph; created on
   /// demand.
   struct Recorded {
     RecordedGraph graph;
-    std::vector<ValueId> saved;     ///< by saved operand: its value in graph, or no_index
-    std::vector<ValueId> computed;  ///< by output of forward: likewise
+    std::vector<ValueId> saved;     ///< by saved operand: its value in `graph`, or no_index
+    std::vector<ValueId> computed;  ///< by output of `forward`: its value in `graph`, or no_index
     Recorded* next = nullptr;
   };
   PublishedList<Recorded> recorded;
@@ -105,13 +106,13 @@ struct BackwardProgram {
   bool accumulates(bool wide) const { return wide == wide_accumulation || !has_16_bits; }
 };
 
-/// Of how many contexts with keys a template and a variant keep what they gave. Nodes may use what is kept,
-/// so that none goes.
+/// Maximum number of contexts with keys whose results a template or variant keeps. Nodes may use these
+/// results, so they are never dropped.
 inline constexpr std::size_t max_contexts = 64;
 
-/// What one context gave for a variant.
+/// The linearization of a variant for one context.
 struct Derivation {
-  std::optional<Key128> context;  ///< cache key; no context: a fixed one
+  std::optional<Key128> context;  ///< cache key; without a context, a fixed one
   std::shared_ptr<const Linearization> linearization;
   PublishedList<BackwardProgram> programs;
   Derivation* next = nullptr;
@@ -123,21 +124,21 @@ struct Variant {
   Mask given;   ///< by input: has data; only with saves_everything
   bool outputs_given;
   bool saves_everything;
-  std::optional<Key128> context;  ///< that it was derived with
-  std::vector<ValueId> retained;  ///< values offered beside inputs and outputs
-  std::uint64_t fast_key = 0;     ///< of what is above, or 0 when it does not fit
+  std::optional<Key128> context;  ///< of its derivation
+  std::vector<ValueId> retained;  ///< values offered in addition to inputs and outputs
+  std::uint64_t fast_key = 0;     ///< the members above as a number, or 0 if they do not fit
 
   std::vector<std::uint32_t> edges;  ///< active inputs, ascending
   std::vector<SavedSource> saved;
   std::vector<char> output_active;  ///< by output: has a derivative
   bool any_active = false;
   bool single_output;
-  std::shared_ptr<const Error> failure;  ///< of the derivation: raised when a node of it runs
+  std::shared_ptr<const Error> failure;  ///< of the derivation: thrown when a node of the variant runs
   mutable PublishedList<Derivation> derivations;
   Variant* next = nullptr;
 
   std::uint32_t num_outputs() const;
-  /// The program for that context; `keep` holds one that is not cached.
+  /// The program for that context; `keep` owns it if it is not cached.
   BackwardProgram& program(const Mask& seeded, const Mask& wanted, bool wide_accumulation, ADContext* context,
                            std::shared_ptr<Derivation>& keep) const;
   const BackwardProgram::Recorded& recorded(BackwardProgram& program) const;
@@ -145,30 +146,30 @@ struct Variant {
 
 class Template {
  public:
-  /// `of`: the operation, of a template of one; else null.
+  /// `of`: the operation, for a template of one operation; else null.
   Template(Graph graph, const Op* of);
 
   const Graph graph;
-  const std::string op_name;  ///< of a template of one operation
+  const std::string op_name;  ///< for a template of one operation
   std::vector<Type> input_types;
   std::vector<Type> output_types;
   ExecutorSlot slot;
   mutable std::atomic<std::uint32_t> references{1};
-  std::size_t literal_bytes = 0;  ///< of the graph and those inside
-  mutable std::size_t bytes = 0;  ///< these, and of what is kept with it; changed under the store's lock
+  std::size_t literal_bytes = 0;  ///< of the graph and of graphs inside it
+  mutable std::size_t bytes = 0;  ///< with everything that is kept with it; guarded by the store's lock
 
-  /// `active`: by input. Derives when it is new, with a context that has a key, or none.
+  /// `active`: by input. Derives a new variant with the context if that has a key or is null.
   const Variant& variant(const Mask& active, const Mask& given, bool outputs_given,
                          std::span<const ValueId> retained, bool save_everything, ADContext* context) const;
-  /// The same for at most 48 inputs, without retained values, a context or save_everything.
+  /// As above for at most 48 inputs, without retained values, context or save_everything.
   const Variant& variant(std::uint64_t active, bool outputs_given) const {
     const std::uint64_t key = active << 2 | (outputs_given ? 3U : 1U);
     for (const Variant* at = variants_.head(); at != nullptr; at = at->next)
       if (at->fast_key == key) return *at;
     return derive(active, outputs_given);
   }
-  /// Whether variants that the context gives can be kept: it is null, or it has a key that has one already or
-  /// is among the first of many. Keys that never come again then fill no memory.
+  /// May variants for the context be kept? True for null, and for a key that is already known or among the
+  /// first max_contexts. Keys that never recur then fill no memory.
   bool keeps(ADContext* context) const;
   /// Name of the primitive or of the graph.
   std::string name() const;
@@ -179,18 +180,19 @@ class Template {
   mutable PublishedList<Variant> variants_;
 };
 
-/// A fixed key for no context, one made of the key of a context that has one; else none.
+/// A fixed key for no context, a key derived from that of the context, or none if it has no key.
 std::optional<Key128> key_of(ADContext* context);
 
-/// Linearizes and makes the program for all active outputs; counts derivations.
+/// Linearizes, and makes the program for all active outputs. Counts as a derivation.
 std::unique_ptr<Derivation> make_derivation(const Variant& variant, ADContext* context);
-/// Transposes. `variant.saved` empty and `plan` given: fills the plan with what must be saved.
+/// Transposes. If `variant.saved` is empty and `plan` is given, fills the plan with the values that must be
+/// saved.
 std::unique_ptr<BackwardProgram> make_program(const Variant& variant,
                                               std::shared_ptr<const Linearization> linearization,
                                               const Mask& seeded, const Mask& wanted, bool wide_accumulation,
                                               ADContext* context, std::vector<SavedSource>* plan);
 
-/// More bytes that are kept with a template, which the caller holds.
+/// Adds bytes that are kept with a template, which the caller holds.
 void count_bytes(const Template* graph, std::size_t bytes);
 void count_derivation();
 void count_transposition();

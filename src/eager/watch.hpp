@@ -1,5 +1,5 @@
-// watch.hpp - what is told of every cotangent of a backward call, and Watch, which notes for each node and
-// leaf which of those that came in and went out are zero.
+// watch.hpp - BackwardObserver, which sees every cotangent of a backward call, and Watch, which notes for
+// each node and leaf the incoming and outgoing cotangents that are zero.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,38 @@
 
 namespace tidu::eager::detail {
 
-/// Told of the cotangents of each node and leaf of a backward call.
+/// Receives the cotangents of each node and leaf of a backward call.
 class BackwardObserver {
  public:
   enum class When : std::uint8_t {
-    arrived,  ///< sums of what came in, by output slot
-    left,     ///< the same after hooks, where there are any
-    made,     ///< what the transposed graph gave, by edge
-    sent      ///< the same after hooks, where there are any
+    arrived,  ///< sums of incoming cotangents, by output slot
+    left,     ///< the same after hooks, if there are any
+    made,     ///< results of the transposed graph, by edge
+    sent      ///< the same after hooks, if there are any
   };
-  /// `cells`: null where absent.
+  /// `cells`: null if absent.
   virtual void see(When when, const Node& node, std::span<Cell* const> cells) = 0;
 
  protected:
   ~BackwardObserver() = default;
 };
 
-/// What is known of a cotangent, in the order in which sums are formed from it.
+/// Knowledge about a cotangent. A sum has the greatest of its terms' values.
 enum class Flow : std::uint8_t { absent, zero, there };
 
-/// What was seen of a node or leaf.
+/// Observations of a node or leaf.
 struct NodeFlow {
   std::vector<Flow> arrived, left;  ///< by output slot
-  std::vector<Flow> made, sent;     ///< by edge; empty for what did not run
+  std::vector<Flow> made, sent;     ///< by edge; empty if it did not run
 };
 
 class Watch final : public BackwardObserver {
  public:
   explicit Watch(const ErasedExecutor& host) : host_(host) {}
   void see(When when, const Node& node, std::span<Cell* const> cells) override;
-  /// Of a node that is no leaf, or null.
+  /// The observations of a node that is not a leaf, or null.
   const NodeFlow* find(const Node* node) const;
-  /// Of a leaf, or null.
+  /// The observations of a leaf, or null.
   const NodeFlow* find(const Key& leaf) const;
   Flow flow_of(const void* operand) const;
 
@@ -56,7 +56,7 @@ class Watch final : public BackwardObserver {
   std::map<Key, NodeFlow> leaves_;
 };
 
-/// An operand of the table's type; made by the caller, destroyed here.
+/// Memory for one operand of the table's type. The caller constructs it; the destructor destroys it.
 class HeldOperand {
  public:
   explicit HeldOperand(const OperandTable& table) : table_(table), data_(::operator new(table.size)) {}
