@@ -1,6 +1,6 @@
 // compiled.hpp - Compiled: the implementation of an Executable. It holds a list of instructions over
 // addresses, the state of each kernel, and idle workspaces for later runs. Class Compiler builds it from a
-// Program; run_into() then allocates only outputs and, the first time, a workspace.
+// Program. A run takes or makes a workspace, executes the instructions, and returns the outputs.
 //
 // Note [Addresses]: the workspace has a small region for values of one element, including inputs, constants
 // and outputs of one element, which are copied in before a run and out after it. A scalar step addresses its
@@ -196,7 +196,7 @@ class Compiled {
   std::vector<Instruction> instructions_;
   std::vector<GeneralStep> steps_;
   std::vector<std::uint32_t> operations_;  // operation in the program's graph, by instruction
-  std::vector<Plan> plans_;                // they own the kernels' states
+  std::vector<Plan> plans_;                // owners of the kernels' states
   std::vector<Type> input_types_, output_types_;
   Mode mode_ = Mode::pooled;
   int threads_;

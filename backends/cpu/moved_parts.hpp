@@ -33,11 +33,12 @@ inline constexpr std::size_t max_parts = 16;
 /// Is the operation a transpose, slice or concatenation with more than one element and a supported rank?
 bool makes_parts(const Graph& graph, std::uint32_t operation);
 
-/// Lengths of contiguous runs in source and destination, in bytes. Lengths beyond a limit are not told apart.
+/// Lengths of contiguous runs in source and destination, in bytes, capped at a limit.
 struct MovedLines {
   /// The runs of the parts that form a value of `type`.
   static MovedLines of(const MovedParts& parts, Type type);
-  /// Are the runs at least as long as those of `others`, or beyond the limit, along the last axis or merged?
+  /// Do the runs have a minimum length, and are they at least as long as those of `others`, along the last
+  /// axis or merged?
   bool are_as_long_as(const MovedLines& others) const;
 
   std::size_t of_last = 0;  ///< along the last axis

@@ -3,10 +3,11 @@
 // result in the layout of a later layout operation.
 //
 // Note [Moves]: the result of a layout operation is elided if all its readers are layout operations or
-// matmuls, and the layout operations copy each element at most once. Their runs must be as long as those of
-// the elided copy, or beyond a limit. Runs are along the last axis, or along all axes that continue it;
-// either measure suffices. Elision is refused if it keeps alive much more memory than it saves. Example: the
-// heads of attention are slices of a transpose, and their gradients are a transpose of a concatenation.
+// matmuls, and the layout operations copy each element at most once. Their contiguous runs must have a
+// minimum length, and be as long as those of the elided copy; lengths beyond a limit count as equal. Runs are
+// along the last axis, or along all axes that continue it; either measure suffices. Elision is refused if it
+// keeps alive much more memory than it saves. Example: the heads of attention are slices of a transpose, and
+// their gradients are a transpose of a concatenation.
 //
 // Note [Results in place]: a matmul reads elided operands through strided views. If matmuls alone produce the
 // operands of a layout operation, they write into its result themselves: the first of them creates the

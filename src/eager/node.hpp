@@ -165,7 +165,7 @@ struct Node : NodeCount {
     leave();
   }
 
-  /// Of the whole block.
+  /// Bytes of the whole block.
   std::size_t bytes() const {
     if (is_leaf()) return sizeof(Node) + 16;
     return bytes_for(num_edges + num_passive, num_saved, table->size, has_versions);

@@ -87,7 +87,7 @@ class HotDetector {
     const auto address = reinterpret_cast<std::uintptr_t>(token);
     prefix_[count_ & (window - 1)] = before * base + (address ^ address >> 7) * 0xd6e8feb86659fd93ULL;
   }
-  // Of the `length` tokens that end with number `last`.
+  // The hash of the `length` tokens that end with number `last`.
   std::uint64_t hash(std::uint64_t last, std::size_t length) const {
     return prefix_[last & (window - 1)] - prefix_[(last - length) & (window - 1)] * powers_[length];
   }

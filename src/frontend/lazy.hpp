@@ -219,7 +219,7 @@ class LazyTrace {
     const Run* run;
     std::thread::id thread;
     std::uint32_t forks;  // a child of fork() lacks the other threads
-    bool ends;            // it will end, whatever this thread does: all kernels are the library's
+    bool ends;            // it will end without this thread: all kernels are the library's
   };
   void begin_run(const Run& run) {
     running_.push_back(

@@ -1,6 +1,6 @@
 // norms.hpp - norms of any order along axes of a Value, and norms of the deviations from a mean. Values and
-// derivatives of first and second order neither overflow nor underflow unless the result does. Where a norm
-// is 0, its derivatives of every order are 0.
+// derivatives of first and second order neither overflow nor underflow unless the result does. If a norm is
+// 0, its derivatives of every order are 0.
 #pragma once
 
 #include "tidu/graph/value.hpp"

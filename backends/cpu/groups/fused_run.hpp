@@ -88,7 +88,7 @@ struct GroupState {
   std::int64_t block = 0;
   std::int64_t grain = 0;
   std::int64_t line = 0;  // elements that the single segment runs at a time, see Note [Lines]; 0: a block
-  std::vector<std::int64_t> cuts;  // in order: elements where it begins anew, too
+  std::vector<std::int64_t> cuts;  // in order: further elements at which a block starts
   bool in_place = false;           // does a result have the memory of an operand?
   int threads = 1;
   std::vector<Segment> segments;

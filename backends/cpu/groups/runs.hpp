@@ -25,7 +25,7 @@
 
 namespace tidu::cpu_detail {
 
-/// Limits of the array length in a run. Functions of so many elements are always those of vector code.
+/// Limits of the array length in a run. Functions of arrays of these lengths are always those of vector code.
 inline constexpr std::int64_t min_in_run = 8;
 inline constexpr std::int64_t max_in_run = 63;
 

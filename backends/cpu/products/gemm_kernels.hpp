@@ -34,8 +34,7 @@ void* gemm_workspace(std::int64_t bytes);
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
-// ---- whole products
-// ------------------------------------------------------------------------------------------------------------
+// ---- whole GEMMs
 
 template <class T, bool Complex>
 struct Product : Ways<T, Complex> {

@@ -46,7 +46,6 @@ TIDU_GEMM_INLINE T added(Adding adding, const T* c, T value) {
 }
 
 // ---- vectors
-// -------------------------------------------------------------------------------------------------------------------
 
 template <class T, int Bytes = kVectorBytes>
 TIDU_GEMM_INLINE Vector<T, Bytes> load(const T* p) {
@@ -226,7 +225,6 @@ TIDU_GEMM_INLINE Vector<T, Bytes> times_i(Vector<T, Bytes> v) {
 }
 
 // ---- copies of B
-// ---------------------------------------------------------------------------------------------------------------
 
 /// Transposes a square of 32 bytes by 32 bytes, with elements of 4 bytes (8 x 8) or 8 bytes (4 x 4).
 typedef std::uint32_t Words __attribute__((vector_size(32)));

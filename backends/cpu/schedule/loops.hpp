@@ -60,8 +60,8 @@ struct Role {
     outside,  ///< untiled: runs on whole arrays
     cut,      ///< tiled: runs in a loop, and the result is tiled along `axis`
     sum,      ///< runs in a loop; the result is the sum of the blocks' terms
-    floating  ///< rematerializable: runs outside if an operation there needs it, and again in each loop that
-              ///< needs it; its result is small, or made of nothing that is tiled
+    floating  ///< rematerializable: cheap, and no operand is tiled. Runs outside if an operation there needs
+              ///< it, and again in each loop that needs it
   };
   Kind kind = Kind::outside;
   int axis = -1;

@@ -36,8 +36,8 @@ constexpr std::string_view to_string(NodeKind kind) {
 /// One node of the schedule.
 struct ScheduleNode {
   NodeKind kind = NodeKind::operation;  ///< its kind
-  /// Of an operation: its index in the graph. Of a tiled loop: its index in Schedule::loops. Of a fusion: the
-  /// number of columns of its rows (see passes::fused_schedule), or 0. Of a grouped matmul: 0.
+  /// For an operation, its index in the graph. For a tiled loop, its index in Schedule::loops. For a fusion,
+  /// the number of columns of its rows (see passes::fused_schedule), or 0. For a grouped matmul, 0.
   std::uint32_t index = 0;
   /// Nodes in the subtree, including this one; 1 for an operation or a tiled loop.
   std::uint32_t size = 1;

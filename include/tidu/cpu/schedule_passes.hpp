@@ -35,8 +35,8 @@ struct LoopPlan {
 };
 /// Tiling: finds the axis whose tiling saves the most memory traffic, and makes loops over its blocks.
 /// Returns no items if tiling does not pay (see ProgramOptions), or if an operation is impure or a barrier.
-/// Constants that only loops read are computed in the loops, and cleared in `is_constant`. Linear in the size
-/// of the graph.
+/// Constants that only loops read are computed in the loops; `is_constant` is false for them afterwards.
+/// Linear in the size of the graph.
 LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats,
                     const ProgramOptions& options, std::vector<bool>& is_constant);
 
@@ -77,16 +77,15 @@ std::optional<Roll> roll_of(const Graph& graph, std::uint32_t operation);
 /// together with reductions of their results to one element. An operation joins the last fusion of its size
 /// if all its operands are available before that fusion and no barrier lies between. All other operations
 /// follow one another in the order of the graph; constants and views need no node. Splats (see find_splats)
-/// that only fusions read are not materialized and cleared in `is_constant`. Linear in the size of the graph.
-/// Items of `plan`, if it has any, are fused in their order.
+/// that only fusions read are not materialized; `is_constant` is false for them afterwards. Linear in the
+/// size of the graph. Items of `plan`, if it has any, are fused in their order.
 ///
 /// Row fusion: a fusion of 1024 elements or more whose floating-point elements are all f32 or all f64 may be
 /// a matrix with rows of 16 columns or more. It may then also contain reductions of each row, element-wise
 /// operations on their results, broadcasts along each row or along all rows, gathers of rows of arrays in
-/// memory, and reductions of all rows to one. The operands of row reductions are read in the fusion; the
-/// results of reductions of all rows are written to memory. Broadcasts along all rows, and reductions of all
-/// rows, may have rows that span several rows of the fusion. The `index` of such a node is the number of
-/// columns.
+/// memory, and reductions of all rows to one. The fusion itself may read the results of row reductions; it
+/// only writes the results of reductions of all rows. Broadcasts along all rows, and reductions of all rows,
+/// may have rows that span several rows of the fusion. The `index` of such a node is the number of columns.
 ///
 /// With `options.group_products`, equal matmuls (same attributes and types) that are small, but not tiny,
 /// form grouped matmuls, at the position of the first one, if their operands are available there.
