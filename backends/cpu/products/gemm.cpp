@@ -1,5 +1,5 @@
 // Planning of products, the choice of code for this CPU, and the cut into pieces for threads. The kernels are
-// in gemm_kernels.hpp, what was measured in docs/products.md.
+// in gemm_kernels.hpp, what was measured in docs/matmul.md.
 //
 // Invariants: a piece writes a part of C that no other piece writes; what is computed does not depend on the
 // number of threads. Our kernels give the same bits however the product is cut; oneDNN does not, so there the

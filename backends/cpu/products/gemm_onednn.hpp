@@ -10,7 +10,7 @@
 
 namespace tidu::cpu_detail::onednn {
 
-/// Is oneDNN built in, and was it measured faster than tidu's kernels for such a GEMM (docs/products.md)?
+/// Is oneDNN built in, and was it measured faster than tidu's kernels for such a GEMM (docs/matmul.md)?
 /// Depends on type, transposes, m, n and k.
 [[nodiscard]] bool is_faster(const GemmCall& call) noexcept;
 

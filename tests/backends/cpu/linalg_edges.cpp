@@ -1,4 +1,4 @@
-// linalg_edges.cpp - the edges of the domains of linear algebra's kernels (docs/products.md): no rows or
+// linalg_edges.cpp - the edges of the domains of linear algebra's kernels (docs/matmul.md): no rows or
 // columns, batches of none, one element, elements that are not finite, zeros alone, the smallest and the
 // greatest numbers, for all dtypes on both executors; and derivatives at singular points, as
 // docs/conventions.md has them.
