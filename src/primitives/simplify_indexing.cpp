@@ -5,8 +5,8 @@
 // reads. Picking an element costs some 12 times what multiplying and adding does, so the other operand of the
 // product must have columns enough.
 //
-// Note [Picked before they are used]: executors read rows that are picked where they lie (docs/optimizer.md,
-// "Groups of rows"), so a sum or product with one row for all is made of picked rows, not written to be
+// Note [Picked before they are used]: executors read rows that are picked where they lie (docs/schedule.md,
+// "Row fusion"), so a sum or product with one row for all is made of picked rows, not written to be
 // picked of, unless that is much more work.
 #include <algorithm>
 
