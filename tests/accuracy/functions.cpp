@@ -299,18 +299,22 @@ Table measured() {
 
 const char* const head = R"(# Accuracy
 
-How far values and derivatives of the elementary functions are from the exact ones, in units in the last place of the exact number:
-the most that was measured, rounded up, at points over the whole range of each dtype: from the least subnormal to the greatest number, next
-to singular points, zeros and ends of the domain. References have 60 digits (`scripts/accuracy_reference.py`). Each point is
-computed one element at a time, all at once, compiled, and by the reference executor; first derivatives in forward and in reverse
-mode, second ones by the four pairs of modes; of functions of two numbers by both operands. `tests/accuracy` measures it, and holds it to these
-bounds; with `TIDU_UPDATE_GOLDEN` set it writes this page anew. `inf` means that there is a point with a zero, an infinity or
-a NaN where another number is right: such points are listed below.
+This page bounds the errors of the elementary functions and of their first and second derivatives, for each dtype. An error counts in units
+in the last place of the exact number. Each bound is the largest measured error and a fifth more, rounded up to a power of two.
 
-- An overflow is right where the exact number overflows, a subnormal number counts in units of the least one.
-- Where terms cancel near a zero (silu, gelu, lgamma, digamma), or a result grows by a power of e (logaddexp, pow, atan2), a unit is
-  one of |f| + |x f'|: the error that half a unit in the last place of x would make.
+- **Points** lie over the whole range of the dtype: from the least subnormal to the greatest number, next to singular points, zeros and ends
+  of the domain. References have 60 digits (`scripts/accuracy_reference.py`).
+- **Values** are computed in four ways: one element at a time, all at once, compiled, and by the reference executor.
+- **Derivatives** are computed in forward and in reverse mode, second ones by the four pairs of modes. Functions of two numbers are
+  differentiated by both operands.
+- **`inf`** means that at some point the result is a zero, an infinity or a NaN while another number is right. [Exceptions](#exceptions)
+  lists such points.
+- An overflow is right where the exact number overflows. A subnormal number counts in units of the least one.
+- A unit is one of |f| + |x f'| where terms cancel near a zero (silu, gelu, lgamma, digamma), and where a result grows by a power of e
+  (logaddexp, pow, atan2). That is the error that half a unit in the last place of x would make.
 - Numbers of 16 bits are computed as f32 and rounded once.
+
+The tests in `tests/accuracy` measure the errors and hold them to these bounds. With `TIDU_UPDATE_GOLDEN` set they write this page anew.
 
 )";
 
