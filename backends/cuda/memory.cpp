@@ -308,6 +308,7 @@ PinnedPool::~PinnedPool() {
   }
   for (const auto& [bytes, blocks] : free_)
     for (std::byte* const block : blocks) device_.deallocate_pinned(block, bytes);
+  for (const Memory& memory : lost_) device_.deallocate_pinned(memory.at, memory.bytes);
 }
 
 // What is done, is free. Where the device cannot say, everything stays as it is.
@@ -391,10 +392,15 @@ void PinnedPool::release_after(Memory memory, Event event) noexcept {
 void PinnedPool::give_up(Memory memory, Stream stream) noexcept {
   try {
     device_.synchronize(stream);
+    release(memory);
   } catch (...) {  // what it was copied to is lost, and so may be the device: nobody uses it again
-    return;
+    try {
+      const std::lock_guard lock(mutex_);
+      lost_.push_back(memory);
+    } catch (...) {  // no memory to remember it
+      return;
+    }
   }
-  release(memory);
 }
 
 }  // namespace tidu::cuda_detail

@@ -126,7 +126,7 @@ class PinnedPool {
   /// It is free behind the event, which is the pool's from now on.
   void release_after(Memory memory, Event event) noexcept;
   /// Something failed: work that was put on `stream` perhaps reads or writes it, and is waited for. Where
-  /// that fails too, nobody uses the memory again.
+  /// that fails too, nobody uses the memory again, and it is given back with the pool.
   void give_up(Memory memory, Stream stream) noexcept;
 
  private:
@@ -144,6 +144,7 @@ class PinnedPool {
   std::map<std::size_t, std::vector<std::byte*>> free_;
   std::size_t kept_ = 0;
   std::vector<Pending> pending_;
+  std::vector<Memory> lost_;  // that the device may still use, for all that is known
 };
 
 }  // namespace tidu::cuda_detail
