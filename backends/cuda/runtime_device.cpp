@@ -34,6 +34,9 @@ cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.han
 cudaEvent_t native(Event event) { return static_cast<cudaEvent_t>(event.handle); }
 cudaGraphExec_t native(ReplayGraph graph) { return static_cast<cudaGraphExec_t>(graph.handle); }
 
+// Does this thread capture? All of one capture comes from one thread, and a thread has one at a time.
+thread_local bool is_capturing = false;
+
 class RuntimeDevice final : public Device {
  public:
   RuntimeDevice(int ordinal, const cudaDeviceProp& properties, const std::string& cache_folder,
@@ -117,7 +120,10 @@ class RuntimeDevice final : public Device {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     return {stream};
   }
-  void destroy_stream(Stream stream) noexcept override { cudaStreamDestroy(native(stream)); }
+  void destroy_stream(Stream stream) noexcept override {
+    const DeviceScope scope(ordinal_, std::nothrow);
+    cudaStreamDestroy(native(stream));
+  }
   Event create_event(bool timed) override {
     const DeviceScope scope = here();
     cudaEvent_t event = nullptr;
@@ -125,7 +131,10 @@ class RuntimeDevice final : public Device {
           "cudaEventCreateWithFlags");
     return {event};
   }
-  void destroy_event(Event event) noexcept override { cudaEventDestroy(native(event)); }
+  void destroy_event(Event event) noexcept override {
+    const DeviceScope scope(ordinal_, std::nothrow);
+    cudaEventDestroy(native(event));
+  }
   void record(Event event, Stream stream) override {
     const DeviceScope scope = here();
     check(cudaEventRecord(native(event), native(stream)), "cudaEventRecord");
@@ -145,6 +154,7 @@ class RuntimeDevice final : public Device {
     return true;
   }
   double elapsed(Event begin, Event end) override {
+    const DeviceScope scope = here();
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, native(begin), native(end)), "cudaEventElapsedTime");
     return static_cast<double>(milliseconds);
@@ -195,9 +205,12 @@ class RuntimeDevice final : public Device {
     const DeviceScope scope = here();
     ++captures_;
     check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    is_capturing = true;
   }
   ReplayGraph end_capture(Stream stream, ReplayGraph previous) override;
   void abandon_capture(Stream stream) noexcept override {
+    const DeviceScope scope(ordinal_, std::nothrow);
+    is_capturing = false;
     cudaGraph_t graph = nullptr;
     if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess && graph != nullptr)
       cudaGraphDestroy(graph);
@@ -209,7 +222,9 @@ class RuntimeDevice final : public Device {
     check(cudaGraphLaunch(native(graph), native(stream)), "cudaGraphLaunch");
   }
   void destroy_graph(ReplayGraph graph) noexcept override {
-    if (graph.handle != nullptr) cudaGraphExecDestroy(native(graph));
+    if (graph.handle == nullptr) return;
+    const DeviceScope scope(ordinal_, std::nothrow);
+    cudaGraphExecDestroy(native(graph));
   }
 
  private:
@@ -282,13 +297,15 @@ void RuntimeDevice::launch(const Launch& launch, Kernel kernel, const Bindings& 
                                static_cast<int>(launch.shared_bytes)),
           "cudaFuncSetAttribute");
   }
-  ++launches_;
+  if (!is_capturing) ++launches_;
   check(cudaLaunchKernel(kernel.handle, dim3(launch.grid[0], launch.grid[1], launch.grid[2]),
                          dim3(launch.block), arguments, launch.shared_bytes, native(stream)),
         "cudaLaunchKernel");
 }
 
 ReplayGraph RuntimeDevice::end_capture(Stream stream, ReplayGraph previous) {
+  const DeviceScope scope(ordinal_, std::nothrow);
+  is_capturing = false;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t made = native(previous);
   const cudaError_t ended = cudaStreamEndCapture(native(stream), &graph);
