@@ -62,7 +62,7 @@ constexpr std::string_view compiler_options = " -std=c++17 -O0 -fPIC -w -ffp-con
 
 // What the compiler does of one text: to a library. A sanitizer's runtime is not linked.
 std::string command_for(KernelBranch branch, const std::string& source, const std::string& made) {
-  if (branch == KernelBranch::host)
+  if (branch != KernelBranch::device)
     return compiler(branch) + std::string(compiler_options) + " -shared -o '" + made + "' '" + source + "'";
   return compiler(branch) + std::string(compiler_options) + " -fsanitize=thread -c -o '" + source + ".o' '" +
          source + "' && " + compiler(branch) + " -shared -o '" + made + "' '" + source + ".o' && rm '" +
@@ -96,10 +96,10 @@ std::filesystem::path library_of(const std::string& text, KernelBranch branch) {
 // All of them after one prelude, each with a function that calls it.
 std::string text_of(const KernelSources& kernels, KernelBranch branch) {
   std::string text;
-  if (branch == KernelBranch::device) text = strict_text();
+  if (branch != KernelBranch::host) text = strict_text();
   for (const auto part : {prelude_types(), prelude_functions(), prelude_complex(), prelude_special()})
     text += part;
-  if (branch == KernelBranch::device) {
+  if (branch != KernelBranch::host) {
     replace_ptx(text);
   } else {
     text += "\ntidu_block tidu_now;\n";
@@ -149,13 +149,14 @@ void load_batch(const KernelSources& kernels, KernelBranch branch,
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(std::string("emulator: ") + dlerror());
   std::shared_ptr<std::vector<StrictMemory>> shared;
-  if (branch == KernelBranch::device) {
+  if (branch != KernelBranch::host) {
     auto** const device = static_cast<StrictDevice**>(dlsym(library, "tidu_strict"));
     *device = &strict_device();
     Dl_info info;
     dladdr(device, &info);
-    shared = std::make_shared<std::vector<StrictMemory>>(
-        shared_memory_of(path, static_cast<std::byte*>(info.dli_fbase)));
+    if (branch == KernelBranch::device)
+      shared = std::make_shared<std::vector<StrictMemory>>(
+          shared_memory_of(path, static_cast<std::byte*>(info.dli_fbase)));
   }
   for (const auto& kernel : kernels) {
     HostKernel entry;

@@ -1,6 +1,7 @@
 // host_kernels.hpp - compiles kernels for the host, in batches, with the system's C++ compiler: after the
-// prelude's branch for a host, or after that for a device with callbacks for the strict emulator. Libraries
-// of compiled kernels stay in a folder of temporary files, named after the text.
+// prelude's branch for a host, or after that for a device, with callbacks of the strict emulator for each
+// access of memory or without. Libraries of compiled kernels stay in a folder of temporary files, named
+// after the text.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,7 @@
 
 namespace tidu::test {
 
-enum class KernelBranch { host, device };
+enum class KernelBranch { host, device, device_unchecked };
 
 /// A kernel that was loaded.
 struct HostKernel {
@@ -22,7 +23,7 @@ struct HostKernel {
   bool waits = false;                        ///< do its threads wait for each other?
   bool any_grid = false;                     ///< does it compute the same with fewer blocks along x?
   std::shared_ptr<std::vector<StrictMemory>>
-      shared;  ///< device branch: arrays in shared memory of its library
+      shared;  ///< device branch with checks: arrays in shared memory of its library
 };
 
 using KernelSources = std::vector<std::shared_ptr<const cuda_detail::KernelSource>>;

@@ -22,15 +22,13 @@ set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/library_emulation.cpp" APPEND PRO
 if(NOT TIDU_SANITIZE)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/fibers.cpp" "${CMAKE_CURRENT_LIST_DIR}/strict.cpp" APPEND PROPERTY COMPILE_OPTIONS -O2)
 endif()
-# The program matmuls_alone loads a cuBLASLt of its own, by the name that the toolkit's has.
-if(TARGET test_cuda_matmuls_alone)
-  add_library(test_cublaslt SHARED "${CMAKE_CURRENT_LIST_DIR}/libraries/cublaslt.cpp")
-  target_include_directories(test_cublaslt SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-  set_target_properties(test_cublaslt PROPERTIES OUTPUT_NAME cublasLt SOVERSION ${CUDAToolkit_VERSION_MAJOR}
-                        LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/libraries")
-  tidu_test_options(test_cublaslt)
-  add_dependencies(test_cuda_matmuls_alone test_cublaslt)
-  target_compile_definitions(test_cuda_matmuls_alone PRIVATE TIDU_TEST_CUBLASLT="$<TARGET_FILE:test_cublaslt>")
+# Below the executor as it is stands a CUDA platform in host memory: not where its libraries are shared, which have the CUDA runtime in
+# them, nor where sanitizers watch, which know nothing of kernels compiled meanwhile.
+if(NOT TIDU_SANITIZE AND NOT BUILD_SHARED_LIBS)
+  include("${CMAKE_CURRENT_LIST_DIR}/platform/platform.cmake")
+  # The program matmuls_alone loads the platform's cuBLASLt alone.
+  add_dependencies(test_cuda_matmuls_alone test_platform_cublasLt)
+  target_compile_definitions(test_cuda_matmuls_alone PRIVATE TIDU_TEST_CUBLASLT="$<TARGET_FILE:test_platform_cublasLt>")
 endif()
 add_test(NAME cuda_architectures COMMAND Python3::Interpreter -B "${CMAKE_CURRENT_LIST_DIR}/architectures.py"
          "${PROJECT_BINARY_DIR}/library_sorting.cu.o" ${TIDU_CUDA_ARCHITECTURE})

@@ -1,0 +1,36 @@
+// Conformance cases and their gradients on the platform: by the runtime's calls, plain, captured and
+// replayed.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "cuda/conformance_cases.hpp"
+#include "cuda/platform/kernels.hpp"
+#include "cuda/platform/platform.hpp"
+#include "support/support.hpp"
+#include "tidu/graph/error.hpp"
+#include "tidu/optimizer/optimize.hpp"
+#include "tidu/primitives/control_flow.hpp"
+
+namespace tidu::test::platform {
+
+TEST_CASE("Conformance cases on the platform give what the reference executor gives") {
+  const std::vector<ConformanceCase> cases = conformance_cases(std::max<std::size_t>(1, 24 / scaled(12)));
+  std::vector<std::vector<cuda_detail::Node>> plans;
+  for (const ConformanceCase& one : cases) {
+    try {
+      plans.push_back(cuda_detail::plan_nodes(optimize(with_control_flow_written_out(one.graph))));
+    } catch (const Error&) {  // said below
+    }
+  }
+  compile_ahead(plans);
+  std::size_t refused = 0;
+  check_conformance(CudaExecutor(), cases, refused);
+  CHECK(refused == 0);
+  const std::vector<std::string> faults = take_faults();
+  CHECK_MESSAGE(faults.empty(), detail::list(faults));
+  std::cout << cases.size() << " programs\n";
+}
+
+}  // namespace tidu::test::platform
