@@ -31,6 +31,12 @@ struct Stream {
   void* handle = nullptr;
   friend bool operator==(Stream, Stream) = default;
 };
+/// CUDA's default stream (cudaStreamLegacy), which a null cudaStream_t is, too. A null Stream is the
+/// executor's default, which does not wait for that one.
+// NOLINTNEXTLINE(performance-no-int-to-ptr): a handle that CUDA defines so
+inline Stream legacy_stream() { return {reinterpret_cast<void*>(std::uintptr_t{1})}; }
+/// The stream that a caller names.
+inline Stream stream_of_caller(void* stream) { return stream != nullptr ? Stream{stream} : legacy_stream(); }
 struct Event {
   void* handle = nullptr;
 };

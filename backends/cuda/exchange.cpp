@@ -161,7 +161,7 @@ Tensor CudaExecutor::from_dlpack(DLManagedTensorVersioned* managed, void* produc
            detail::str("expected memory aligned for ", type.dtype(), ", got another"));
   const std::shared_ptr<Runtime>& device = opener_->runtime();
   const Stream here = cuda_detail::current_stream(*device);
-  if (producer != nullptr) device->events().join(here, Stream{producer});
+  device->events().join(here, cuda_detail::stream_of_caller(producer));
   auto* const storage = ::new (detail::pool_allocate(sizeof(DeviceStorage)))
       DeviceStorage(device, first, type.bytes(), here, {std::move(owner), Stream{producer}});
   Tensor theirs = Tensor::promise(type, storage);

@@ -119,10 +119,16 @@ void cuda_detail::refuse_stream_of_each_thread(const void* stream, std::string_v
 CudaStream CudaStream::of(const CudaExecutor& executor, void* stream) {
   cuda_detail::refuse_stream_of_each_thread(stream, "CudaStream::of");
   const std::shared_ptr<cuda_detail::Runtime>& runtime = executor.opener_->runtime();
-  const cuda_detail::Stream handle =
-      stream != nullptr ? cuda_detail::Stream{stream} : runtime->default_stream();
-  if (stream != nullptr) runtime->pool().note_foreign(handle);
+  const cuda_detail::Stream handle = cuda_detail::stream_of_caller(stream);
+  runtime->pool().note_foreign(handle);
   return CudaStream(std::make_shared<const State>(runtime, handle, false));
+}
+
+CudaStream CudaStream::current(const CudaExecutor& executor) {
+  const std::shared_ptr<cuda_detail::Runtime>& runtime = executor.opener_->runtime();
+  for (const auto& state : cuda_detail::chosen_streams)
+    if (state->runtime == runtime) return CudaStream(state);
+  return CudaStream(std::make_shared<const State>(runtime, runtime->default_stream(), false));
 }
 
 void* CudaStream::handle() const { return state_->stream.handle; }

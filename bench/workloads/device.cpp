@@ -67,7 +67,7 @@ void add_copy(Workload& workload, const Setting& setting, std::size_t bytes) {
   };
   const auto copy = std::make_shared<Copy>(device, bytes);
   if (copy->from == nullptr || copy->to == nullptr) return;
-  const CudaStream stream = CudaStream::of(*setting.gpu, nullptr);
+  const CudaStream stream = CudaStream::current(*setting.gpu);
   workload.bounds = {
       [copy, stream] { copy->device->copy(copy->to, copy->from, copy->bytes, {stream.handle()}); }};
 #else

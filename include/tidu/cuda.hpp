@@ -92,10 +92,12 @@ class CudaStream {
  public:
   /// One of its own.
   static CudaStream make(const CudaExecutor& executor);
-  /// The caller's, a cudaStream_t, which outlives every tensor that was made or read on it. Null: the
-  /// executor's default. Throws Error (invalid_argument) for cudaStreamPerThread, here and wherever a stream
-  /// is taken: that is another one on each thread.
+  /// The caller's, a cudaStream_t, which outlives every tensor that was made or read on it. Null is CUDA's
+  /// default stream, as everywhere in CUDA. Throws Error (invalid_argument) for cudaStreamPerThread, here and
+  /// wherever a stream is taken: that is another one on each thread.
   static CudaStream of(const CudaExecutor& executor, void* stream);
+  /// This thread's: of the innermost CudaStreamGuard, or the executor's default, which is none of CUDA's.
+  static CudaStream current(const CudaExecutor& executor);
   /// A cudaStream_t.
   void* handle() const;
   /// Waits until all that was put there is done. Throws Error (execution) that says what failed on the
@@ -268,10 +270,11 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   /// the device. Throws Error.
   DLManagedTensorVersioned* to_dlpack(const Tensor& tensor, void* consumer) const;
   /// A tensor over device memory of someone else's, compact and row-major, which is ready on `producer`, a
-  /// cudaStream_t (null: now). Consumes `managed` in any case. When the last tensor of it is gone, work that
-  /// is put on `producer` later comes after all that was done with it; with null, who lets go of that tensor
-  /// waits until it is done. Bools, whose bytes may be any, are copied on the device, so that theirs is let
-  /// go of at once. Throws Error (invalid_argument, type).
+  /// cudaStream_t (null: CUDA's default stream). Consumes `managed` in any case. When the last tensor of it
+  /// is gone, work that is put on `producer` later comes after all that was done with it; with null, which
+  /// says less of who lends it, who lets go of that tensor waits until it is done. Bools, whose bytes may be
+  /// any, are copied on the device, so that theirs is let go of at once. Throws Error (invalid_argument,
+  /// type).
   Tensor from_dlpack(DLManagedTensorVersioned* managed, void* producer) const;
   const CudaOptions& options() const { return options_; }
 

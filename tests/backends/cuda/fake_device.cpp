@@ -15,6 +15,8 @@ using namespace cuda_detail;
 FakeDevice::FakeDevice(std::size_t memory_bytes, bool computes) : computes_(computes) {
   properties_.name = "a fake device";
   properties_.memory_bytes = memory_bytes;
+  legacy_.device = this;
+  legacy_.number = next_process_++;
 }
 
 FakeDevice::~FakeDevice() {
@@ -51,6 +53,7 @@ void FakeDevice::note(const std::string& line) {
 void FakeDevice::fault(const std::string& text) { faults_.push_back(text); }
 
 FakeDevice::StreamState& FakeDevice::state(Stream stream) {
+  if (stream == legacy_stream()) return legacy_;
   StreamState& on = *static_cast<StreamState*>(stream.handle);
   if (on.is_gone) fault("s" + std::to_string(on.number) + " is used, which was destroyed");
   if (on.device != this) fault("s" + std::to_string(on.number) + " of another device is used");
@@ -308,6 +311,7 @@ void FakeDevice::synchronize_all() {
   ++counters_.synchronizations;
   for (const StreamState* const one : streams_) join(host_, one->clock);
   for (const auto& gone : destroyed_) join(host_, gone->clock);
+  join(host_, legacy_.clock);
   for (const std::string& broken : transfers_.settle(host_)) fault(broken);
 }
 

@@ -46,6 +46,8 @@ class FakeDevice final : public cuda_detail::Device {
   /// The n-th call from now on whose line begins like this fails (counted from 1): "allocate", "launch",
   /// "copy", …
   void fail(const std::string& beginning, int nth);
+  /// CUDA's default stream.
+  static Stream legacy_stream() { return cuda_detail::legacy_stream(); }
   /// From now on a new stream has the handle of one that has ended, where there is one, as CUDA's may.
   void recycle_streams() { recycles_ = true; }
   /// Device memory that was not given back, in bytes.
@@ -175,6 +177,7 @@ class FakeDevice final : public cuda_detail::Device {
   std::size_t next_process_ = 1, next_event_ = 1, next_graph_ = 1;
   std::size_t events_ = 0, graphs_ = 0, communicators_ = 0;
   std::vector<StreamState*> streams_;
+  StreamState legacy_;  // CUDA's default stream, which others make work for
   std::vector<std::unique_ptr<StreamState>> destroyed_;
   std::map<Graph*, std::thread::id> captures_;                        // by which thread they were begun
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> lanes_;  // processes by graph and stream

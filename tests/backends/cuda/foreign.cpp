@@ -174,6 +174,19 @@ TEST_CASE("memory of others is theirs again when all work on it is done") {
   }
 }
 
+TEST_CASE("memory of who names no stream is read after CUDA's default stream has made it") {
+  const Machine machine;
+  Lender lender(machine);
+  machine.device->clear(lender.at, 64 * 4, FakeDevice::legacy_stream());
+  const Tensor theirs = machine.cuda.from_dlpack(&lender.managed, nullptr);
+  const Tensor made = machine.cuda.compile(exponential(64)).run({theirs})[0];
+  CHECK(machine.waits() == 0);
+  // Work on that stream comes after tidu's own where it is the thread's.
+  const CudaStream stream = CudaStream::of(machine.cuda, nullptr);
+  stream.wait(CudaStream::current(machine.cuda));
+  CHECK(machine.cuda.compile(exponential(64)).run(std::span(&made, 1), stream)[0].at(5) == std::exp(1.0F));
+}
+
 TEST_CASE("memory lent to who names no stream is used again when all work on the device is done") {
   const Machine machine;
   const cuda_detail::Stream raw = machine.device->create_stream();

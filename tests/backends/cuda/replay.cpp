@@ -97,12 +97,13 @@ TEST_CASE("A guard chooses the thread's stream, and placements name it") {
     const CudaStreamGuard guard(stream);
     CHECK(machine.cuda.current_placement().stream == reinterpret_cast<std::uintptr_t>(stream.handle()));
     const auto state = machine.cuda.thread_state();
+    CHECK(CudaStream::current(machine.cuda).handle() == stream.handle());
     const CudaStreamGuard inner(CudaStream::of(machine.cuda, nullptr));
-    CHECK(machine.cuda.current_placement().stream == 0);
+    CHECK(machine.cuda.current_placement().stream == 1);  // cudaStreamLegacy
     const auto before = state->install();
     CHECK(machine.cuda.current_placement().stream == reinterpret_cast<std::uintptr_t>(stream.handle()));
     before->install();
-    CHECK(machine.cuda.current_placement().stream == 0);
+    CHECK(machine.cuda.current_placement().stream == 1);
   }
   CHECK(machine.cuda.current_placement().stream == 0);
   CHECK(machine.cuda.current_placement().device == 1);

@@ -1,5 +1,6 @@
 // Several devices of the platform: executors on two of them in one thread, Arrays eagerly and lazily, and
 // collectives of threads that drive a device each.
+#include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
 #include <exception>
@@ -8,6 +9,7 @@
 
 #include "cpu/compare.hpp"
 #include "cuda/platform/platform.hpp"
+#include "tensor/dlpack_structs.hpp"
 #include "tidu/cuda.hpp"
 #include "tidu/frontend/array.hpp"
 #include "tidu/frontend/functions.hpp"
@@ -112,6 +114,17 @@ TEST_CASE(
     const Lazy lazy;
     CHECK(difference(train(put), expected, 100) == "");
   }
+  no_faults();
+}
+
+TEST_CASE("Memory of who names no stream is read after CUDA's default stream has made it") {
+  const CudaExecutor cuda = on_device(0);
+  DLManagedTensorVersioned* const lent = cuda.to_dlpack(cuda.put(numbers(1)).value(), nullptr);
+  CHECK(cudaMemsetAsync(lent->dl_tensor.data, 0, 60 * sizeof(double), nullptr) == cudaSuccess);
+  const Tensor theirs = cuda.from_dlpack(lent, nullptr);
+  GraphBuilder builder("theirs");
+  const Graph graph = builder.build({ops::exp(builder.input("x", theirs.type()))});
+  CHECK(cuda.compile(graph).run({theirs})[0].at(7) == 1.0);
   no_faults();
 }
 
