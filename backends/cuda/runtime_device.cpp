@@ -11,6 +11,7 @@
 #include "cuda/device_scope.hpp"
 #include "cuda/kernels/kernel_compiler.hpp"
 #include "cuda/libraries/libraries.hpp"
+#include "cuda/rules/library_rules.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cuda_detail {
@@ -172,7 +173,12 @@ class RuntimeDevice final : public Device {
 
   Kernel load(const KernelSource& source) override;
   void launch(const Launch& launch, Kernel kernel, const Bindings& at, Stream stream) override;
-  void run(const GemmStep& step, const Bindings& at, Stream stream) override { run_step(step, at, stream); }
+  void run(const GemmStep& step, const Bindings& at, Stream stream) override {
+    const DeviceScope scope = here();
+    if (libraries_->run(step, at, stream)) return;
+    const Launch own = own_product(step, properties_.multiprocessors);
+    launch(own, load(*own.kernel), at, stream);
+  }
   void run(const ConvolutionStep& step, const Bindings& at, Stream stream) override {
     run_step(step, at, stream);
   }

@@ -13,8 +13,8 @@ namespace {
 
 class ToolkitLibraries final : public Libraries {
  public:
-  void run(const GemmStep& step, const Bindings& at, Stream stream) override {
-    products_.run(step, at, stream);
+  bool run(const GemmStep& step, const Bindings& at, Stream stream) override {
+    return products_.run(step, at, stream);
   }
 
   void run(const ConvolutionStep& step, const Bindings& at, Stream stream) override {

@@ -19,7 +19,8 @@ class Libraries {
   Libraries& operator=(const Libraries&) = delete;
   virtual ~Libraries() = default;
 
-  virtual void run(const GemmStep& step, const Bindings& at, Stream stream) = 0;
+  /// False, and nothing is done, where the library has no algorithm for it.
+  [[nodiscard]] virtual bool run(const GemmStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const ConvolutionStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SortStep& step, const Bindings& at, Stream stream) = 0;
   virtual void run(const SolverStep& step, const Bindings& at, Stream stream) = 0;

@@ -83,6 +83,7 @@ struct Chosen {
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, out = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace_bytes = 0;
+  bool is_there = false;  // is there an algorithm?
 
   Chosen() = default;
   Chosen(const Chosen&) = delete;
@@ -193,13 +194,9 @@ std::unique_ptr<Chosen> choose(cublasLtHandle_t handle, const GemmStep& s, const
   const cublasStatus_t status = f.matmul_algo_get_heuristic(
       handle, chosen->how, chosen->a, chosen->b, chosen->out, chosen->out, preference, 1, &found, &count);
   f.matmul_preference_destroy(preference);
-  f.check("cublasLtMatmulAlgoGetHeuristic", status);
-  if (count == 0) {
-    throw Error(
-        ErrorKind::execution,
-        detail::str("[cuda] expected ", library_name, " to have an algorithm for ", s.batch, " products of ",
-                    s.m, " x ", s.k, " by ", s.k, " x ", s.n, " in ", s.dtype, ", got none"));
-  }
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) f.check("cublasLtMatmulAlgoGetHeuristic", status);
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0) return chosen;
+  chosen->is_there = true;
   chosen->algorithm = found.algo;
   chosen->workspace_bytes = found.workspaceSize;
   return chosen;
@@ -224,7 +221,7 @@ void ProductLibrary::prepare() {
   if (state_->handle == nullptr) functions().check("cublasLtCreate", functions().create(&state_->handle));
 }
 
-void ProductLibrary::run(const GemmStep& step, const Bindings& at, Stream stream) {
+bool ProductLibrary::run(const GemmStep& step, const Bindings& at, Stream stream) {
   const Functions& f = functions();
   const Addresses addresses{at.at(step.a), at.at(step.b), step.has_bias ? at.at(step.bias) : nullptr,
                             at.at(step.out)};
@@ -232,6 +229,7 @@ void ProductLibrary::run(const GemmStep& step, const Bindings& at, Stream stream
   const std::lock_guard lock(state_->mutex);
   std::unique_ptr<Chosen>& entry = state_->chosen[key_of(step, addresses)];
   if (entry == nullptr) entry = choose(state_->handle, step, addresses);
+  if (!entry->is_there) return false;
   if (step.has_bias) {
     const void* const bias = addresses.bias;
     f.check("cublasLtMatmulDescSetAttribute",
@@ -247,6 +245,7 @@ void ProductLibrary::run(const GemmStep& step, const Bindings& at, Stream stream
                    factors[1], addresses.out, entry->out, addresses.out, entry->out, &entry->algorithm,
                    entry->workspace_bytes != 0 ? at.at(step.workspace) : nullptr, entry->workspace_bytes,
                    stream_of(stream)));
+  return true;
 }
 
 }  // namespace tidu::cuda_detail

@@ -16,7 +16,8 @@ class ProductLibrary {
   /// Does what allocates, which may not happen while something is captured.
   void prepare();
   /// The device is current. Throws Error (execution) for what the library refuses.
-  void run(const GemmStep& step, const Bindings& at, Stream stream);
+  /// False, and nothing is done, where there is no algorithm for it.
+  [[nodiscard]] bool run(const GemmStep& step, const Bindings& at, Stream stream);
 
  private:
   struct State;

@@ -25,6 +25,9 @@ struct Products {
 /// Can a library take an operand of these strides and extents as it lies? Either rows or columns have
 /// elements next to each other.
 bool lies_as_matrix(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column);
+/// The kernel that does a step whose dtype or shape the library has no algorithm for, a thread for each
+/// element.
+Launch own_product(const GemmStep& step, int multiprocessors);
 /// Adds the products: a GemmStep, or a kernel for integers.
 void append_products(Plan& plan, const Products& products, const PlanRequest& like);
 

@@ -16,26 +16,29 @@ constexpr const char* product_parameters =
     "const MEMORY* __restrict__ a, const MEMORY* __restrict__ b, MEMORY* __restrict__ c, const u64 m, "
     "const u64 n, const u64 k, const u64 a_matrix, const u64 a_row, const u64 a_column, const u64 b_matrix, "
     "const u64 b_row, const u64 b_column, const u64 c_matrix, const u64 c_row";
+constexpr const char* bias_parameter = ", const MEMORY* __restrict__ bias";
 constexpr const char* product_body = R"(
     const u64 column = at % n, rest = at / n, row = rest % m, matrix = rest / m;
     const MEMORY* x = a + matrix * a_matrix + row * a_row;
     const MEMORY* y = b + matrix * b_matrix + column * b_column;
     decltype(value(x[0])) sum{};
     for (u64 i = 0; i < k; ++i) sum = op::add_product(sum, value(x[i * a_column]), value(y[i * b_row]));
-    store(c[matrix * c_matrix + row * c_row + column], sum);
-  }
+    store(c[matrix * c_matrix + row * c_row + column], sum)";
+
+// The text of the kernel.
+std::string product_text(DType dtype, bool has_bias) {
+  std::string text = "typedef " + std::string(memory_name(dtype)) + " MEMORY;\n";
+  text += elements_begin(std::string(product_parameters) + (has_bias ? bias_parameter : ""));
+  return text + product_body + (has_bias ? " + value(bias[column])" : "") + ");\n  }\n}\n";
 }
-)";
 
 void append_own_products(Plan& plan, const Products& p, const PlanRequest& like) {
-  std::string text = "typedef " + std::string(memory_name(p.dtype)) + " MEMORY;\n";
-  text += elements_begin(product_parameters) + product_body;
   std::vector<Argument> arguments{argument(p.a), argument(p.b), argument(p.out)};
   for (const std::int64_t number : {p.m, p.n, p.k, p.a_matrix, p.a_row, p.a_column, p.b_matrix, p.b_row,
                                     p.b_column, p.out_matrix, p.out_row})
     arguments.push_back(argument(number));
-  plan.steps.emplace_back(
-      launch_elements("product", text, p.batch * p.m * p.n, std::move(arguments), like.multiprocessors));
+  plan.steps.emplace_back(launch_elements("product", product_text(p.dtype, false), p.batch * p.m * p.n,
+                                          std::move(arguments), like.multiprocessors));
 }
 
 // How one operand lies: transposed, and the distance of its rows, or of its columns where it is transposed.
@@ -62,6 +65,20 @@ std::size_t workspace_for(const Products& p) {
 }
 
 }  // namespace
+
+Launch own_product(const GemmStep& s, int multiprocessors) {
+  if (s.alpha != 1 || s.beta != 0)
+    throw Error(ErrorKind::internal, "own_product: expected a product that is neither scaled nor added to");
+  const auto row = [](bool transposed, std::int64_t leading) { return transposed ? 1 : leading; };
+  std::vector<Argument> arguments{argument(s.a), argument(s.b), argument(s.out)};
+  for (const std::int64_t number :
+       {s.m, s.n, s.k, s.stride_a, row(s.a_transposed, s.lda), row(!s.a_transposed, s.lda), s.stride_b,
+        row(s.b_transposed, s.ldb), row(!s.b_transposed, s.ldb), s.stride_c, s.ldc})
+    arguments.push_back(argument(number));
+  if (s.has_bias) arguments.push_back(argument(s.bias));
+  return launch_elements(s.has_bias ? "biased_product" : "product", product_text(s.dtype, s.has_bias),
+                         s.batch * s.m * s.n, std::move(arguments), multiprocessors);
+}
 
 bool lies_as_matrix(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
   return lying(rows, columns, row, column).has_value();

@@ -42,7 +42,7 @@ Tensor run(ProductLibrary& library, const GemmStep& step, std::vector<Tensor> op
   for (Tensor& tensor : operands) in.push_back({tensor.mutable_bytes(), tensor.num_bytes()});
   Tensor out(Type(step.dtype, {step.m, step.n}));
   const std::array results{Memory{out.mutable_bytes(), out.num_bytes()}};
-  library.run(step, {in, results, {}}, {});
+  CHECK(library.run(step, {in, results, {}}, {}));
   return out;
 }
 

@@ -53,6 +53,8 @@ std::size_t calls(const std::string& function);
 /// The n-th call of that function from now on fails with that error, a cudaError_t; with `sticky`, so does
 /// every call on this platform after it, until recover(). Replaces an earlier order.
 void fail(const std::string& function, int nth, int error, bool sticky = false);
+/// Every call of that function fails, until recover().
+void always_fail(const std::string& function);
 /// Calls that failed because they were told to, since fail().
 int failures();
 /// No call is told to fail any more.

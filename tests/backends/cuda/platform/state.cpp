@@ -46,7 +46,7 @@ cudaError_t enter(const char* function) {
   State& s = state();
   const Lock lock(s.mutex);
   ++s.calls[function];
-  if (s.failing == function && s.failing_at > 0 && --s.failing_at == 0) {
+  if (s.failing == function && (s.failing_at < 0 || (s.failing_at > 0 && --s.failing_at == 0))) {
     ++s.failed;
     if (s.failing_sticks) s.sticky = s.failing_with;
     return give(s.failing_with);
@@ -206,6 +206,8 @@ void fail(const std::string& function, int nth, int error, bool sticky) {
   s.failing_with = static_cast<cudaError_t>(error);
   s.failing_sticks = sticky;
 }
+
+void always_fail(const std::string& function) { fail(function, -1, cudaErrorUnknown); }
 
 int failures() {
   const Lock lock(state().mutex);

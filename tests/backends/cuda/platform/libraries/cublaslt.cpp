@@ -268,8 +268,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t handle, int,
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
   *count = 0;
-  if (is_told_to_fail("cublasLtMatmulAlgoGetHeuristic")) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (is_told_to_fail("cublasLt has no algorithm")) return CUBLAS_STATUS_SUCCESS;
+  if (is_told_to_fail("cublasLtMatmulAlgoGetHeuristic")) return CUBLAS_STATUS_INTERNAL_ERROR;
+  if (is_told_to_fail("no algorithm of cuBLASLt")) return CUBLAS_STATUS_SUCCESS;
+  if (is_told_to_fail("no support of cuBLASLt")) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (const char* const why = broken(as<Description>(how), as<Layout>(a), as<Layout>(b), as<Layout>(c)))
     return refuse(why);
   const auto& preference = as<Preference>(handle);
