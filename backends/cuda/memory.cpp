@@ -346,6 +346,17 @@ Memory PinnedPool::acquire(std::size_t bytes) {
   return {block, wanted};
 }
 
+Memory PinnedPool::acquire_part(std::size_t bytes) {
+  constexpr std::size_t least = std::size_t{64} << 10;
+  for (;; bytes /= 2) {
+    try {
+      return acquire(bytes);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::out_of_memory || bytes / 2 < least) throw;
+    }
+  }
+}
+
 void PinnedPool::release(Memory memory) noexcept {
   if (memory.at == nullptr) return;
   const std::lock_guard lock(mutex_);

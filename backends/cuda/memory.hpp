@@ -119,6 +119,8 @@ class PinnedPool {
   ~PinnedPool();
   /// Throws Error (out_of_memory).
   Memory acquire(std::size_t bytes);
+  /// So many bytes, or fewer where there are not as many, but 64 KiB at least. Throws Error (out_of_memory).
+  Memory acquire_part(std::size_t bytes);
   /// Nobody reads or writes it any more.
   void release(Memory memory) noexcept;
   /// Work that was put on `stream` reads it.

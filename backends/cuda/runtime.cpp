@@ -85,6 +85,16 @@ void DeviceStorage::fulfil() {
   const std::lock_guard lock(mutex_);
   if (made.load(std::memory_order_acquire) != nullptr) return;
   if (bytes_ == 0) return made.store(tidu::detail::no_elements, std::memory_order_release);
+  if (bytes_ > Runtime::max_pinned) return read_in_parts();
+  try {
+    read_pinned();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    read_in_parts();  // there is less pinned memory than that
+  }
+}
+
+void DeviceStorage::read_pinned() {
   const Memory copy = runtime_->pinned().acquire(bytes_);
   try {
     ActivitySpan span(*runtime_, home_);
@@ -97,6 +107,17 @@ void DeviceStorage::fulfil() {
   }
   copy_ = copy;
   made.store(copy_.at, std::memory_order_release);
+}
+
+void DeviceStorage::read_in_parts() {
+  decltype(pageable_) bytes(
+      static_cast<std::byte*>(::operator new[](bytes_, std::align_val_t{64}, std::nothrow)));
+  if (bytes == nullptr)
+    throw Error(ErrorKind::out_of_memory,
+                detail::str("[cuda] expected ", bytes_, " bytes of the host's memory, got none"));
+  runtime_->copy_out({bytes.get(), bytes_}, memory_.at, home_);
+  pageable_ = std::move(bytes);
+  made.store(pageable_.get(), std::memory_order_release);
 }
 
 std::size_t memory_limit(const Device& device, std::size_t wanted) {
@@ -174,24 +195,44 @@ Tensor Runtime::make(Type type, Stream stream) {
 }
 
 DeviceStorage* Runtime::find(const Tensor& tensor) const {
-  tidu::detail::LazyStorage* const resident = tensor.resident();
+  tidu::detail::PromisedStorage* const resident = tensor.resident();
   if (resident == nullptr || resident->maker != &maker_of_device_tensors || tensor.version() != 0)
     return nullptr;
   auto* const storage = static_cast<DeviceStorage*>(resident);
   return &storage->runtime() == this ? storage : nullptr;
 }
 
+void Runtime::copy_out(std::span<std::byte> to, const std::byte* from, Stream stream) {
+  const Memory staged = pinned_.acquire_part(std::min(max_pinned, to.size()));
+  try {
+    for (std::size_t done = 0; done < to.size();) {
+      const std::size_t bytes = std::min(staged.bytes, to.size() - done);
+      ActivitySpan span(*this, stream);
+      device_->copy_to_host(staged.at, from + done, bytes, stream);
+      span.finish("to host", bytes);
+      device_->synchronize(stream);
+      std::memcpy(to.data() + done, staged.at, bytes);
+      done += bytes;
+    }
+  } catch (...) {
+    pinned_.give_up(staged, stream);
+    throw;
+  }
+  pinned_.release(staged);
+}
+
 void Runtime::copy_in(std::byte* to, std::span<const std::byte> from, Stream stream) {
-  constexpr std::size_t max_at_once = std::size_t{64} << 20, max_parts = 2;
+  constexpr std::size_t max_parts = 2;
   std::size_t parts = 0;  // that the stream may still read
   for (std::size_t done = 0; done < from.size();) {
-    const std::span<const std::byte> part = from.subspan(done, std::min(max_at_once, from.size() - done));
     if (parts == max_parts) {  // a stream with much to do would have all of them pinned
       device_->synchronize(stream);
       parts = 0;
     }
     ++parts;
-    const Memory staged = pinned_.acquire(std::min(max_at_once, from.size()));  // the last one, too: one size
+    // The last one, too: one size.
+    const Memory staged = pinned_.acquire_part(std::min(max_pinned, from.size()));
+    const std::span<const std::byte> part = from.subspan(done, std::min(staged.bytes, from.size() - done));
     std::memcpy(staged.at, part.data(), part.size());
     try {
       ActivitySpan span(*this, stream);
@@ -207,15 +248,15 @@ void Runtime::copy_in(std::byte* to, std::span<const std::byte> from, Stream str
 }
 
 std::byte* Runtime::constant(const Tensor& tensor, Stream stream) {
-  constexpr std::size_t max_bytes = 16, max_kept = 1024;
+  constexpr std::size_t most_bytes = 16, most_kept = 1024;
   const std::size_t bytes = tensor.num_bytes();
-  if (bytes == 0 || bytes > max_bytes || tensor.pending() != nullptr || tensor.resident() != nullptr)
+  if (bytes == 0 || bytes > most_bytes || tensor.pending() != nullptr || tensor.resident() != nullptr)
     return nullptr;
   const std::string key(reinterpret_cast<const char*>(tensor.bytes()), bytes);
   const std::lock_guard lock(constants_mutex_);
   auto found = constants_.find(key);
   if (found == constants_.end()) {
-    if (constants_.size() == max_kept) return nullptr;
+    if (constants_.size() == most_kept) return nullptr;
     found = constants_.try_emplace(key).first;
     Constant& fresh = found->second;
     try {

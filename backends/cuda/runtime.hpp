@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <shared_mutex>
 #include <span>
 #include <string>
@@ -60,7 +61,13 @@ class DeviceStorage final : public tidu::detail::LazyStorage {
   Foreign foreign_;
   std::mutex mutex_;
   std::vector<Stream> users_;  // but home_
-  Memory copy_;                // for the host, pinned
+  void read_pinned();
+  void read_in_parts();
+  Memory copy_;  // for the host, pinned
+  struct Aligned {
+    void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
+  };
+  std::unique_ptr<std::byte[], Aligned> pageable_;  // or this one
 };
 
 /// An opened device. Shared by executors, executables and tensors; any thread may use it.
@@ -94,6 +101,10 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   /// and stay: numbers and seeds, of which programs meet few. Null for a tensor that is larger, not there
   /// yet, or one too many.
   std::byte* constant(const Tensor& tensor, Stream stream);
+  /// Pinned bytes of the host that one copy takes at most; what is longer goes in parts.
+  static constexpr std::size_t max_pinned = std::size_t{64} << 20;
+  /// Copies to the host, by way of pinned memory, in parts each of which the stream is waited for.
+  void copy_out(std::span<std::byte> to, const std::byte* from, Stream stream);
   /// Copies from the host, by way of pinned memory. `to` is for work on `stream`.
   void copy_in(std::byte* to, std::span<const std::byte> from, Stream stream);
 
