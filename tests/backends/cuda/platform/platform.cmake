@@ -41,3 +41,8 @@ if(TIDU_TEST_LAPACK AND TIDU_TEST_BLAS)
 endif()
 target_link_options(test_cuda_platform PRIVATE "LINKER:-rpath,${platform_libraries}")
 add_test(NAME test_cuda_platform COMMAND test_cuda_platform)
+# Full counts are for a device.
+set_tests_properties(test_cuda_platform PROPERTIES ENVIRONMENT "TIDU_KERNEL_CACHE=;TIDU_TEST_SCALE=0.2")
+add_test(NAME gpu_rehearsal COMMAND "${PROJECT_SOURCE_DIR}/tests/project/gpu_rehearsal.sh" "$<TARGET_FILE:test_cuda_platform>"
+         "${PROJECT_BINARY_DIR}/gpu_rehearsal")
+set_tests_properties(gpu_rehearsal PROPERTIES LABELS extended RUN_SERIAL ON)
