@@ -3,8 +3,10 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <new>
+#include <thread>
 #include <unordered_map>
 
 #include "cuda/device.hpp"
@@ -163,6 +165,7 @@ class RuntimeDevice final : public Device {
   void synchronize(Stream stream) override {
     const DeviceScope scope = here();
     ++synchronizations_;
+    if (libraries_->has_communicators()) await(stream);
     check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
   }
   void synchronize_all() override {
@@ -238,6 +241,17 @@ class RuntimeDevice final : public Device {
     cudaLibrary_t library = nullptr;
     cudaKernel_t kernel = nullptr;
   };
+  // Until the stream is done, or a rank of a collective that it may wait for has failed.
+  void await(Stream stream) {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    while (cudaStreamQuery(native(stream)) == cudaErrorNotReady) {
+      (void)cudaGetLastError();
+      libraries_->check_communicators(Clock::now() - begin);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    libraries_->check_communicators(std::chrono::seconds(0));
+  }
   // This thread's calls are for this device, whatever another library has chosen since.
   DeviceScope here() const { return DeviceScope(ordinal_); }
   template <class LibraryStep>

@@ -1,6 +1,10 @@
 // libraries.cpp - the libraries of a device: which runs what, and what may be captured.
 #include "cuda/libraries/libraries.hpp"
 
+#include <atomic>
+#include <mutex>
+#include <vector>
+
 #include "cuda/libraries/library_calls.hpp"
 #include "cuda/libraries/library_collectives.hpp"
 #include "cuda/libraries/library_convolutions.hpp"
@@ -41,9 +45,25 @@ class ToolkitLibraries final : public Libraries {
   }
   CommunicatorKey communicator_id() override { return make_communicator_key(); }
   void* join(const CommunicatorKey& id, int rank, int ranks) override {
-    return join_communicator(id, rank, ranks);
+    void* const communicator = join_communicator(id, rank, ranks);
+    const std::lock_guard lock(joined_mutex_);
+    joined_.push_back(communicator);
+    num_joined_ = joined_.size();
+    return communicator;
   }
-  void leave(void* communicator) noexcept override { leave_communicator(communicator); }
+  void leave(void* communicator) noexcept override {
+    {
+      const std::lock_guard lock(joined_mutex_);
+      std::erase(joined_, communicator);
+      num_joined_ = joined_.size();
+    }
+    leave_communicator(communicator);
+  }
+  void check_communicators(std::chrono::duration<double> waited) override {
+    const std::lock_guard lock(joined_mutex_);
+    for (void* const communicator : joined_) check_communicator(communicator, waited);
+  }
+  bool has_communicators() const override { return num_joined_ != 0; }
 
   std::size_t workspace_bytes(const Step& step) const override {
     if (const auto* const solving = std::get_if<SolverStep>(&step)) return solver_.workspace_bytes(*solving);
@@ -71,6 +91,9 @@ class ToolkitLibraries final : public Libraries {
   static void check(const char* routine, int status) {
     check_runtime(routine, static_cast<cudaError_t>(status));
   }
+  std::mutex joined_mutex_;
+  std::vector<void*> joined_;
+  std::atomic<std::size_t> num_joined_{0};
   mutable ProductLibrary products_;  // made ready where something is going to be captured
   mutable ConvolutionLibrary convolutions_;
   mutable SolverLibrary solver_;

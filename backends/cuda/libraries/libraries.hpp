@@ -2,6 +2,7 @@
 // runtime.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "cuda/device.hpp"
@@ -31,6 +32,10 @@ class Libraries {
   virtual CommunicatorKey communicator_id() = 0;
   virtual void* join(const CommunicatorKey& id, int rank, int ranks) = 0;
   virtual void leave(void* communicator) noexcept = 0;
+  /// Throws where a rank of a communicator that was joined has failed, or the host has waited too long for
+  /// them. Cheap where none was joined.
+  virtual void check_communicators(std::chrono::duration<double> waited) = 0;
+  virtual bool has_communicators() const = 0;
   /// Not where a call waits for the device.
   virtual bool can_capture(const Step& step) const = 0;
 };

@@ -88,7 +88,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   const Lock lock(s.mutex);
   if (flags != cudaStreamNonBlocking)
     return refuse(cudaErrorInvalidValue, "a stream that waits for the default stream");
-  *stream = new CUstream_st{current_device(), s.next_process++, s.host, nullptr};
+  *stream = new CUstream_st{current_device(), s.next_process++, s.host, nullptr, false};
   s.streams.insert(*stream);
   return cudaSuccess;
 }
@@ -100,6 +100,18 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   s.ended.push_back(stream->clock);
   delete stream;
   return s.sticky;
+}
+// Work that the host has not waited for is done when it is asked for a second time.
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  TIDU_PLATFORM_ENTER();
+  const Lock lock(state().mutex);
+  if (const cudaError_t error = refuse_in_capture("cudaStreamQuery"); error != cudaSuccess) return error;
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return refuse_handle("cudaStreamQuery");
+  stream->asked = !stream->asked && !is_before(stream->clock, state().host);
+  if (stream->asked) return give(cudaErrorNotReady);
+  pass(stream->clock);
+  return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   TIDU_PLATFORM_ENTER();

@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <thread>
@@ -149,6 +151,52 @@ TEST_CASE("Collectives of two and four devices, each driven by a thread") {
       }
     });
   }
+  no_faults();
+}
+
+TEST_CASE("A rank that fails in a collective is an error of every rank, which says whose, and no one waits") {
+  GraphBuilder builder("sum");
+  const Graph graph = builder.build({ops::psum(builder.input("x", Type(f64, {4})), "i", 2)});
+  fail("ncclAllReduce", 1, cudaErrorUnknown);
+  std::array<std::string, 2> messages, later;
+  on_ranks(2, [&](int rank, const CudaExecutor& cuda) {
+    const auto k = static_cast<std::size_t>(rank);
+    const CudaExecutable program = cuda.compile(graph);
+    const auto run = [&]() -> std::string {
+      try {
+        (void)program.run({row(rank)})[0].clone();
+        return "no error";
+      } catch (const Error& error) {
+        return error.what();
+      }
+    };
+    messages[k] = run();
+    later[k] = run();
+  });
+  recover();
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const std::string on = " on rank " + std::to_string(rank) + " of 2, got ";
+    CHECK_MESSAGE(messages[rank].find(on) != std::string::npos, messages[rank]);
+    CHECK_MESSAGE(later[rank].find("given up after an earlier failure") != std::string::npos, later[rank]);
+  }
+  no_faults();
+}
+
+TEST_CASE("A rank that never comes is an error when the others have waited long enough") {
+  setenv("TIDU_NCCL_TIMEOUT", "0.2", 1);
+  const CudaExecutor cuda = on_device(0);
+  const CudaCommunicatorId id = CudaCommunicatorId::make(cuda);
+  std::string message;
+  try {
+    (void)CudaCommunicator::join(cuda, id, 0, 2);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  unsetenv("TIDU_NCCL_TIMEOUT");
+  CHECK(
+      message ==
+      "[cuda] expected ncclCommInitRankConfig of NCCL to succeed on rank 0 of 2, got no answer of the other "
+      "ranks within 0.2 s ($TIDU_NCCL_TIMEOUT)");
   no_faults();
 }
 #endif

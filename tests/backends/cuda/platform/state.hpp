@@ -57,6 +57,7 @@ struct CUstream_st {
   std::size_t number = 0;
   tidu::test::platform::Clock clock;
   tidu::test::platform::Capture* capture = nullptr;
+  bool asked = false;
 };
 struct CUevent_st {
   int device = 0;

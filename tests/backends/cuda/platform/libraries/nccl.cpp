@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -15,12 +16,16 @@ using namespace tidu::test::platform;
 
 namespace {
 
-constexpr std::chrono::seconds patience{60};
+// As long as who uses it waits, or a minute.
+std::chrono::duration<double> patience() {
+  const char* const text = std::getenv("TIDU_NCCL_TIMEOUT");
+  return std::chrono::duration<double>(text != nullptr ? std::strtod(text, nullptr) : 60);
+}
 
 struct Group {
   std::mutex mutex;
   std::condition_variable changed;
-  int ranks = 0, arrived = 0;
+  int ranks = 0, joined = 0, arrived = 0;
   bool broken = false;
   std::uint64_t meetings = 0;
   std::map<int, std::vector<std::byte>> shown;                              // by rank
@@ -36,7 +41,7 @@ struct Group {
       changed.notify_all();
       return !broken;
     }
-    changed.wait_for(lock, patience, [&] { return meetings != before || broken; });
+    changed.wait_for(lock, patience(), [&] { return meetings != before || broken; });
     return meetings != before && !broken;
   }
   void give_up() {
@@ -57,6 +62,7 @@ std::map<std::uint64_t, std::shared_ptr<Group>>& groups() {
 struct ncclComm {
   std::shared_ptr<Group> group;
   int rank = 0;
+  bool is_ready = false;
 };
 
 namespace {
@@ -137,7 +143,7 @@ void receive(const Transfer& one) {
   Group& group = *one.comm->group;
   std::unique_lock lock(group.mutex);
   auto& queue = group.sent[{one.peer, one.comm->rank}];
-  if (!group.changed.wait_for(lock, patience, [&] { return !queue.empty(); })) return;
+  if (!group.changed.wait_for(lock, patience(), [&] { return !queue.empty(); })) return;
   std::memcpy(one.at, queue.front().data(), one.bytes);
   queue.erase(queue.begin());
 }
@@ -164,19 +170,27 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   groups()[next++] = std::make_shared<Group>();
   return ncclSuccess;
 }
-ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   if (is_told_to_fail(__func__)) return ncclSystemError;
+  if (config->blocking != 0)
+    return static_cast<ncclResult_t>(refuse_call(ncclInvalidArgument, "NCCL: a communicator that blocks"));
   std::uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
   std::shared_ptr<Group> group;
   {
     const std::lock_guard lock(groups_mutex);
     group = groups()[number];
-    group->ranks = ranks;
   }
-  if (!group->meet()) return ncclRemoteError;
-  return static_cast<ncclResult_t>(make_handle(comm, ncclComm{std::move(group), rank}));
+  {
+    const std::lock_guard lock(group->mutex);
+    group->ranks = ranks;
+    ++group->joined;
+  }
+  (void)make_handle(comm, ncclComm{std::move(group), rank, false});
+  return ncclInProgress;
 }
+ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return static_cast<ncclResult_t>(drop_handle<ncclComm>(comm));
 }
@@ -186,7 +200,13 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   const std::lock_guard lock(comm->group->mutex);
-  *error = comm->group->broken ? ncclRemoteError : ncclSuccess;
+  const Group& group = *comm->group;
+  if (!comm->is_ready) {  // what the others do afterwards is no matter of joining
+    comm->is_ready = group.joined == group.ranks;
+    *error = comm->is_ready ? ncclSuccess : ncclInProgress;
+  } else {
+    *error = group.broken ? ncclRemoteError : ncclSuccess;
+  }
   return ncclSuccess;
 }
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t,
