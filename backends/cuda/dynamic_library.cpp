@@ -3,11 +3,20 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <filesystem>
 
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cuda_detail {
+namespace {
+
+std::atomic<bool> ending{false};
+
+}  // namespace
+
+bool is_ending() noexcept { return ending; }
 
 std::vector<std::string> versions_of(const std::string& name, int built_with,
                                      std::initializer_list<int> versions) {
@@ -24,7 +33,11 @@ DynamicLibrary::DynamicLibrary(std::string_view what, const std::vector<std::str
     for (const char* const folder : {"", TIDU_CUDA_LIBRARY_DIR "/"}) {
       name_ = std::string(folder) + name;
       handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (handle_ != nullptr) return;
+      if (handle_ != nullptr) {
+        // Called before the library's own statics are destroyed, since it is noted after them.
+        (void)std::atexit([] { ending = true; });
+        return;
+      }
       if (failures.empty()) {
         const char* const said = ::dlerror();
         failures = said != nullptr ? said : name;

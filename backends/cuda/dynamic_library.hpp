@@ -14,6 +14,10 @@ namespace tidu::cuda_detail {
 std::vector<std::string> versions_of(const std::string& name, int built_with,
                                      std::initializer_list<int> versions);
 
+/// Has the process begun to end? Handles of libraries that were loaded here are left alone then, as what the
+/// libraries themselves keep may be gone.
+bool is_ending() noexcept;
+
 /// A shared library, kept for as long as the process lives.
 class DynamicLibrary {
  public:

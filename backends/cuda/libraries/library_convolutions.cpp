@@ -211,6 +211,10 @@ struct ConvolutionLibrary::State {
 
 ConvolutionLibrary::ConvolutionLibrary() : state_(std::make_unique<State>()) {}
 ConvolutionLibrary::~ConvolutionLibrary() {
+  if (is_ending()) {
+    (void)state_.release();
+    return;
+  }
   state_->chosen.clear();
   if (state_->handle != nullptr) functions().Destroy(state_->handle);
 }

@@ -212,6 +212,10 @@ struct ProductLibrary::State {
 
 ProductLibrary::ProductLibrary() : state_(std::make_unique<State>()) {}
 ProductLibrary::~ProductLibrary() {
+  if (is_ending()) {
+    (void)state_.release();
+    return;
+  }
   state_->chosen.clear();
   if (state_->handle != nullptr) functions().destroy(state_->handle);
 }

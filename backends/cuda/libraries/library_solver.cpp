@@ -403,6 +403,10 @@ void destroy(const Handles& handles) {
 
 SolverLibrary::SolverLibrary() : state_(std::make_unique<State>()) {}
 SolverLibrary::~SolverLibrary() {
+  if (is_ending()) {
+    (void)state_.release();
+    return;
+  }
   for (const auto& [stream, handles] : state_->by_stream) destroy(handles);
 }
 
