@@ -153,10 +153,11 @@ void choose_among(Chosen& chosen, const ConvolutionStep& s, const Ask& ask) {
                       functions().SetConvolutionMathType(chosen.how, offer.mathType));
     return;
   }
-  throw Error(ErrorKind::execution,
-              detail::str("[cuda] expected ", library_name, " to have an algorithm for a convolution of ",
-                          s.batch, " x ", s.features, " by ", s.results, " features in ", s.dtype,
-                          " whose results are the same from run to run, got none"));
+  throw Error(
+      ErrorKind::execution,
+      detail::str("[cuda] expected ", library_name, " to have an algorithm for a convolution of ", s.batch,
+                  " x ", s.features, " by ", s.results, " features in ", s.dtype,
+                  " whose results are the same from run to run, got none: leave TIDU_CONVOLUTIONS at own"));
 }
 
 void choose(Chosen& c, const ConvolutionStep& s, cudnnHandle_t handle) {
@@ -181,6 +182,19 @@ void choose(Chosen& c, const ConvolutionStep& s, cudnnHandle_t handle) {
             "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
             f.GetConvolutionBackwardFilterAlgorithm_v7(handle, c.x, c.y, c.how, c.w, most, count, offers));
       });
+  }
+}
+
+// The library is not told how its operands are aligned, and takes them for as aligned as its own examples'.
+void expect_aligned(std::initializer_list<const std::byte*> operands) {
+  constexpr std::uintptr_t alignment = 16;
+  for (const std::byte* const one : operands) {
+    if (reinterpret_cast<std::uintptr_t>(one) % alignment != 0)
+      throw Error(ErrorKind::execution,
+                  detail::str("[cuda] expected operands of a convolution by ", library_name,
+                              " at multiples of ", alignment,
+                              " bytes, got another, as DLPack may bring it: copy it, or leave "
+                              "TIDU_CONVOLUTIONS at own"));
   }
 }
 
@@ -225,6 +239,8 @@ void ConvolutionLibrary::prepare() {
 }
 
 void ConvolutionLibrary::run(const ConvolutionStep& s, const Bindings& at, Stream stream) {
+  std::byte *const x = at.at(s.x), *const w = at.at(s.w), *const y = at.at(s.y);
+  expect_aligned({x, w, y});
   prepare();
   const Functions& f = functions();
   const std::lock_guard lock(state_->mutex);
@@ -241,7 +257,6 @@ void ConvolutionLibrary::run(const ConvolutionStep& s, const Bindings& at, Strea
   const bool is_wide = s.dtype == DType::f64;
   const void* const one = is_wide ? static_cast<const void*>(&wide[0]) : &narrow[0];
   const void* const zero = is_wide ? static_cast<const void*>(&wide[1]) : &narrow[1];
-  std::byte *const x = at.at(s.x), *const w = at.at(s.w), *const y = at.at(s.y);
   void* const workspace = c.workspace_bytes != 0 ? at.at(s.workspace) : nullptr;
   switch (s.kind) {
     case ConvolutionStep::Kind::forward:

@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "cpu/compare.hpp"
 #include "cuda/emulator.hpp"
 #include "cuda/groups.hpp"
+#include "cuda/libraries/library_convolutions.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/optimizer/optimize.hpp"
@@ -142,6 +144,25 @@ TEST_CASE("convolutions that no library has are made of products") {
   Layer cut = plain;
   cut.padding = {{-1, 0}, {0, 0}};
   CHECK(kinds(cut, f32).empty());
+}
+
+TEST_CASE("an operand that cuDNN may not take where it lies is an error that says what to do") {
+  cuda_detail::ConvolutionLibrary library;
+  cuda_detail::ConvolutionStep step;
+  step.x = cuda_detail::operand(0);
+  step.w = cuda_detail::operand(1);
+  step.y = cuda_detail::result();
+  alignas(16) std::array<std::byte, 64> memory{};
+  const cuda_detail::Memory in[] = {{memory.data() + 4, 16}, {memory.data(), 16}};
+  const cuda_detail::Memory out{memory.data() + 32, 16};
+  std::string message;
+  try {
+    library.run(step, {in, {&out, 1}, {}}, {});
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  const bool is_built = message.find("a build without cuDNN") == std::string::npos;
+  CHECK_MESSAGE((!is_built || message.find("at multiples of 16 bytes") != std::string::npos), message);
 }
 
 }  // namespace tidu::test::convolutions_cases
