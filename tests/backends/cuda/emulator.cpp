@@ -198,6 +198,7 @@ void Emulator::run_blocks(const Launch& launch, const HostKernel& entry, void** 
   for (block.z = 0; block.z < launch.grid[2]; ++block.z) {
     for (block.y = 0; block.y < launch.grid[1]; ++block.y) {
       for (block.x = 0; block.x < launch.grid[0]; ++block.x) {
+        if (only_ && !only_(launch, {block.x, block.y, block.z})) continue;
         if (entry.waits) {
           block.wait = fiber_wait;
           if (!run_fibers(launch.block, block.thread, [&] { entry.call(arguments); })) {

@@ -3,6 +3,7 @@
 // where there is no GPU. A strict one runs the prelude's device branch and checks each access (strict.hpp).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -58,12 +59,16 @@ class Emulator {
   /// Runs one launch; its kernel is compiled first if it is not yet. Throws std::runtime_error when threads
   /// of a block do not all wait.
   void launch(const cuda_detail::Launch& launch, const cuda_detail::Bindings& at);
+  /// Other blocks are not run from now on: of kernels over more memory than is worth computing.
+  using Choose = std::function<bool(const cuda_detail::Launch&, const std::array<std::uint32_t, 3>& block)>;
+  void only_blocks(Choose only) { only_ = std::move(only); }
   /// Runs one step of any kind.
   void step(const cuda_detail::Step& step, const cuda_detail::Bindings& at);
   /// Runs all steps of a plan, with operands and results at aligned addresses, or one element after such.
   /// Throws std::runtime_error for a write out of bounds of results or scratch memory.
   void run(const cuda_detail::Plan& plan, std::span<const Tensor> operands, std::span<Tensor> results,
            bool unaligned = false);
+  void run(const cuda_detail::Plan& plan, const cuda_detail::Bindings& at);
   /// Runs the nodes of a graph. What is a library's on a device, the reference interpreter does.
   std::vector<Tensor> run(const Graph& graph, const std::vector<cuda_detail::Node>& nodes,
                           std::span<const Tensor> inputs);
@@ -76,9 +81,9 @@ class Emulator {
   void launch(const cuda_detail::Launch& launch, const cuda_detail::Bindings& at,
               std::vector<StrictMemory>* arrays);
   void run_blocks(const cuda_detail::Launch& launch, const HostKernel& entry, void** arguments);
-  void run(const cuda_detail::Plan& plan, const cuda_detail::Bindings& at);
 
   std::optional<StrictOptions> strict_;
+  Choose only_;
   std::mutex mutex_;                                     // of launches: blocks of threads are one at a time
   std::unordered_map<std::string, HostKernel> entries_;  // by the kernel's entry
   std::unordered_map<std::string, std::shared_ptr<const cuda_detail::KernelSource>> noted_;
