@@ -195,7 +195,7 @@ Tensor Runtime::make(Type type, Stream stream) {
 }
 
 DeviceStorage* Runtime::find(const Tensor& tensor) const {
-  tidu::detail::PromisedStorage* const resident = tensor.resident();
+  tidu::detail::LazyStorage* const resident = tensor.resident();
   if (resident == nullptr || resident->maker != &maker_of_device_tensors || tensor.version() != 0)
     return nullptr;
   auto* const storage = static_cast<DeviceStorage*>(resident);
@@ -248,15 +248,15 @@ void Runtime::copy_in(std::byte* to, std::span<const std::byte> from, Stream str
 }
 
 std::byte* Runtime::constant(const Tensor& tensor, Stream stream) {
-  constexpr std::size_t most_bytes = 16, most_kept = 1024;
+  constexpr std::size_t max_bytes = 16, max_kept = 1024;
   const std::size_t bytes = tensor.num_bytes();
-  if (bytes == 0 || bytes > most_bytes || tensor.pending() != nullptr || tensor.resident() != nullptr)
+  if (bytes == 0 || bytes > max_bytes || tensor.pending() != nullptr || tensor.resident() != nullptr)
     return nullptr;
   const std::string key(reinterpret_cast<const char*>(tensor.bytes()), bytes);
   const std::lock_guard lock(constants_mutex_);
   auto found = constants_.find(key);
   if (found == constants_.end()) {
-    if (constants_.size() == most_kept) return nullptr;
+    if (constants_.size() == max_kept) return nullptr;
     found = constants_.try_emplace(key).first;
     Constant& fresh = found->second;
     try {

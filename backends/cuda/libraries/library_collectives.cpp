@@ -77,7 +77,7 @@ struct Rank {
     try {
       settle("ncclCommFinalize", functions().finalize(comm));
       (void)functions().leave(comm);  // which were found when it was joined
-    } catch (...) {  // it was given up
+    } catch (...) {                   // it was given up
       return;
     }
   }

@@ -45,10 +45,10 @@ std::vector<Touch> touches_of(const KernelHandle& kernel, const Values& values) 
 }
 
 bool fits(const KernelHandle& kernel, const dim3& grid, const dim3& block, std::size_t shared_bytes) {
-  constexpr unsigned most_blocks = 0x7fffffff, most_across = 65535, most_threads = 1024, warp = 32;
+  constexpr unsigned max_blocks = 0x7fffffff, max_across = 65535, max_threads = 1024, warp = 32;
   const bool whole_warps = !kernel.kernel.waits || block.x % warp == 0;
-  return grid.x >= 1 && grid.x <= most_blocks && grid.y >= 1 && grid.y <= most_across && grid.z >= 1 &&
-         grid.z <= most_across && block.x >= 1 && block.x <= most_threads && block.y == 1 && block.z == 1 &&
+  return grid.x >= 1 && grid.x <= max_blocks && grid.y >= 1 && grid.y <= max_across && grid.z >= 1 &&
+         grid.z <= max_across && block.x >= 1 && block.x <= max_threads && block.y == 1 && block.z == 1 &&
          whole_warps && shared_bytes <= kernel.shared_bytes;
 }
 
@@ -127,8 +127,8 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
 
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   TIDU_PLATFORM_ENTER();
-  constexpr int most_shared = 227 << 10;
-  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value > most_shared)
+  constexpr int max_shared = 227 << 10;
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value > max_shared)
     return give(cudaErrorInvalidValue);
   const_cast<KernelHandle*>(static_cast<const KernelHandle*>(function))->shared_bytes =
       static_cast<std::size_t>(value);

@@ -12,10 +12,10 @@ constexpr std::size_t alignment = 512;
 
 // Bytes that mean nothing, as far as they are likely to be read by mistake.
 std::byte* make(std::size_t bytes) {
-  constexpr std::size_t most_filled = std::size_t{4} << 20;
+  constexpr std::size_t max_filled = std::size_t{4} << 20;
   auto* const at = static_cast<std::byte*>(std::aligned_alloc(
       alignment, std::max<std::size_t>(1, (bytes + alignment - 1) / alignment) * alignment));
-  if (at != nullptr) std::memset(at, 0xa5, std::min(bytes, most_filled));
+  if (at != nullptr) std::memset(at, 0xa5, std::min(bytes, max_filled));
   return at;
 }
 
