@@ -10,6 +10,7 @@ sh       commands that are not run; their syntax is checked, and that scripts th
 cmake    what a project says to use tidu: such a project is configured.
 json     valid JSON.
 text     anything but C++.
+python   a program of docs/python.md, and a block "output" after it: python/tests/test_docs.py runs these, with the package.
 
 <!-- file: NAME --> before a block names it: messages of a program name that file, and other blocks find theirs in the page's folder.
 In what is printed a line "…" stands for any lines; floating numbers may differ by 1e-9 of their size, and where they are below
@@ -31,7 +32,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"cpp", "c", "output", "console", "sh", "cmake", "json", "text"}
+LANGUAGES = {"cpp", "c", "output", "console", "sh", "cmake", "json", "text", "python"}
 SOURCE_LINK = re.compile(r"\]\(([^)]+\.[ch]pp)\)")
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+\.?\d*(?:e[-+]?\d+)?(?![\w])")
 
@@ -281,7 +282,11 @@ def run_page(page, docs_pages, folder):
     for name in ("examples", "scripts"):
         (folder / name).symlink_to(ROOT / name)
     program = None
+    language = None
     for block in blocks_of(page):
+        before, language = language, block.language
+        if before == "python" and block.language == "output":
+            continue
         if block.is_program or block.is_c_program:
             got, status = (c_program(block, folder, docs_pages.parent.parent) if block.is_c_program else
                            printed([docs_pages, page.stem.lower(), block.file], folder, docs_pages.parent))

@@ -1,0 +1,215 @@
+"""The tape: backward, hooks, modes, explain; graphs; errors; threads."""
+
+import os
+import sys
+import threading
+
+import numpy as np
+import pytest
+import tidu as td
+
+
+def close(got, expected):
+    np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=1e-9, atol=1e-12)
+
+
+def f(x):
+    return td.sum(x * td.sin(x))
+
+
+def leaf(values, name=""):
+    return td.array(values).requires_grad_(name=name)
+
+
+def test_backward():
+    w = leaf([0.0, 1.0, 2.0])
+    y = f(w)
+    assert y.requires_grad and not y.is_leaf and w.is_leaf and w.grad is None
+    y.backward()
+    x = np.array([0.0, 1.0, 2.0])
+    close(w.grad, np.sin(x) + x * np.cos(x))
+    f(w).backward()
+    close(w.grad, 2 * (np.sin(x) + x * np.cos(x)))
+    w.grad = None
+    assert w.grad is None
+    td.sin(w).backward(td.ones(3))
+    close(w.grad, np.cos(x))
+    w.zero_grad()
+    y = td.sum(w * w * w)
+    (g,) = td.grad_of([y], [w], create_graph=True)
+    td.sum(g).backward()
+    close(w.grad, 6 * x)
+
+
+def test_tape_is_freed():
+    w = leaf([1.0])
+    y = td.sum(w * w)
+    y.backward(keep_graph=True)
+    y.backward()
+    with pytest.raises(td.TapeError):
+        y.backward()
+
+
+def test_training_step():
+    w = leaf([5.0])
+    for _ in range(50):
+        td.sum(td.square(w - 2.0)).backward()
+        with td.no_grad():
+            w -= 0.1 * w.grad
+        w.zero_grad()
+        assert w.requires_grad
+    close(w, [2.0 + 3.0 * 0.8**50])
+
+
+def test_hooks():
+    seen = []
+    w = leaf([1.0, 2.0])
+    y = w * 3.0
+    handle = y.register_hook(lambda ct: seen.append(ct.tolist()))
+    scaled = y.register_hook(lambda ct: ct * 10.0)
+    td.sum(y).backward(keep_graph=True)
+    assert seen == [[1.0, 1.0]]
+    close(w.grad, [30, 30])
+    handle.remove()
+    scaled.remove()
+    w.zero_grad()
+    td.sum(y).backward(workers=2)
+    assert len(seen) == 1
+    close(w.grad, [3, 3])
+
+    def bad(ct):
+        raise KeyError("hook")
+
+    (y2 := w * 2.0).register_hook(bad)
+    with pytest.raises(KeyError):
+        td.sum(y2).backward()
+
+
+def test_modes():
+    w = leaf([1.0])
+    assert td.grad_enabled()
+    with td.no_grad():
+        assert not td.grad_enabled()
+        assert not (w * 2.0).requires_grad
+        with td.enable_grad():
+            assert (w * 2.0).requires_grad
+    assert (w * 2.0).requires_grad
+
+    @td.no_grad()
+    def g(x):
+        return x * 2.0
+
+    assert not g(w).requires_grad
+    with td.detect_anomaly(), pytest.raises(td.NonFiniteError):
+        td.log(leaf([0.0]) * 1.0)
+
+
+def test_explain():
+    with td.explain_mode():
+        w = leaf([3.0, 1.0, 2.0], "w")
+        v = leaf([1.0], "v")
+        loss = td.argmax(w).astype(td.float64) * td.sum(v)
+        text = td.explain(w, loss)
+    assert 'absent: "w" reaches the root only through argmax' in text and "test_tape.py:" in text
+
+
+def test_graph():
+    x = td.array([0.0, 1.0, 2.0])
+    g = td.trace(f, x)
+    assert g.operations == ["sin", "mul", "reduce_sum"]
+    assert f"test_tape.py:{f.__code__.co_firstlineno + 1}" in str(g)
+    close(g(x)[0], f(x))
+    value, gradient = g.value_and_grad()(x)
+    close(gradient, td.grad(f)(x))
+    close(g.hessian()(x)[0], td.hessian(f)(x))
+    close(g.jvp()(x, td.ones(3))[1], td.jvp(f, (x,), (td.ones(3),))[1])
+    close(g.vjp()(x, 2.0)[1], 2 * td.grad(f)(x))
+    close(g.vmap(2)(td.stack([x, x]))[0], [f(x), f(x)])
+    assert td.Graph.from_json(g.to_json()) == g
+    assert g.input_names == ["x0"] and g.inputs == [(td.float64, (3,))] and g.outputs == [(td.float64, ())]
+    html = g._repr_html_()
+    assert html.startswith("<iframe") and "tidu.view" in html
+
+
+def test_check_gradients():
+    x = td.array([0.5, 0.25])
+    assert td.check_gradients(f, x).ok
+
+    @td.custom_jvp
+    def wrong(x):
+        return td.sin(x)
+
+    wrong.defjvp(lambda p, t: (td.sin(p[0]), 2.0 * t[0]))
+    report = td.check_gradients(lambda x: td.sum(wrong(x)), x)
+    assert not report.ok and "custom_jvp" in str(report)
+
+
+def test_errors_tell_the_line():
+    x = td.ones((3, 4))
+    with pytest.raises(td.TypeMismatchError, match=r"test_tape\.py:\d+") as info:
+        td.matmul(x, td.ones((5, 6)))
+    assert isinstance(info.value, TypeError) and isinstance(info.value, td.Error)
+    with pytest.raises(td.TypeMismatchError, match=r"test_tape\.py:\d+"):
+        td.grad(lambda y: td.sum(y @ td.ones((5, 6))))(x)
+    with pytest.raises(td.TypeMismatchError):
+        td.zeros(3, dtype="f7")
+
+
+def test_threads():
+    x = td.array(np.linspace(0.0, 1.0, 20000))
+    g = td.jit(f)
+    expected = float(g(x))
+    failures = []
+
+    def work(k):
+        try:
+            for i in range(30):
+                assert float(g(x)) == expected
+                assert float(td.jit(lambda x: td.sum(x) * float(k))(x)) == pytest.approx(10000.0 * k)
+                w = x.copy().requires_grad_()
+                f(w).backward(workers=2)
+                close(w.grad, np.asarray(td.grad(f)(x)))
+                td.asarray(np.arange(10000.0)) + 1.0
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert failures == []
+
+
+def test_lock_is_released():
+    """While a large program runs, another thread gets on."""
+    x = td.ones((500, 500))
+    g = td.jit(lambda a: td.sum(a @ a @ a @ a @ a @ a @ a @ a))
+    g(x)
+    ends = []
+
+    def run():
+        g(x)
+        ends.append("program")
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)  # the interpreter takes the lock from nobody
+    try:
+        worker = threading.Thread(target=run)
+        worker.start()  # gets on to the program, which lets this thread go on
+        ends.append("main")
+        worker.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert sorted(ends) == ["main", "program"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_fork():
+    """A child goes on computing, after the parent ran on several threads."""
+    x = td.ones((300, 300))
+    assert td.sum(x @ x).item() == 300.0**3
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if td.sum(x @ x).item() == 300.0**3 else 1)
+    assert os.waitpid(child, 0)[1] == 0
