@@ -10,7 +10,7 @@ sh       commands that are not run; their syntax is checked, and that scripts th
 cmake    what a project says to use tidu: such a project is configured.
 json     valid JSON.
 text     anything but C++.
-python   a program of docs/python.md, and a block "output" after it: python/tests/test_docs.py runs these, with the package.
+python   a program of docs/python.md or README.md, and a block "output" after it: python/tests/test_docs.py runs these, with the package.
 
 <!-- file: NAME --> before a block names it: messages of a program name that file, and other blocks find theirs in the page's folder.
 In what is printed a line "…" stands for any lines; floating numbers may differ by 1e-9 of their size, and where they are below

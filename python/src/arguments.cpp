@@ -35,7 +35,9 @@ std::array<nb::object, 9>& dtype_objects() {
 
 }  // namespace
 
-nb::object dtype_object(DType dtype) { return dtype_objects()[static_cast<std::size_t>(dtype)]; }
+DTypeHandle dtype_object(DType dtype) {
+  return nb::borrow<DTypeHandle>(dtype_objects()[static_cast<std::size_t>(dtype)]);
+}
 
 DType to_dtype(nb::handle object) {
   DTypeObject* own = nullptr;
@@ -81,6 +83,15 @@ Shape to_shape(nb::handle object) {
   Shape shape;
   for (const nb::handle item : nb::iter(object)) shape.push_back(to_int(item));
   return shape;
+}
+Type to_type(nb::handle object) {
+  if (!nb::isinstance<nb::tuple>(object) || nb::len(object) != 2)
+    throw Error(ErrorKind::type, "expected a type, a pair of a dtype and a shape, got " +
+                                     nb::cast<std::string>(nb::str(nb::repr(object))));
+  return {to_dtype(nb::object(object[nb::int_(0)])), to_shape(nb::object(object[nb::int_(1)]))};
+}
+nb::object type_object(Type type) {
+  return nb::make_tuple(dtype_object(type.dtype()), shape_tuple(type.shape()));
 }
 Axes to_axes(nb::handle object) {
   if (object.is_none()) return {};

@@ -12,8 +12,8 @@ PyTypeObject*& array_type() {
 
 using Binary = Array (*)(const ArrayLike&, const ArrayLike&);
 template <Binary f, bool swapped = false>
-nb::object apply(const Array& self, Arg other) {
-  if (!is_operand(other.object)) return nb::borrow(Py_NotImplemented);
+ArrayObject apply(const Array& self, Arg other) {
+  if (!is_operand(other.object)) return nb::borrow<ArrayObject>(Py_NotImplemented);
   const Operand operand(other);
   const Where where = operand.array() != nullptr ? place(self, *operand.array()) : place(self);
   return to_python(unlocked(std::max(size_of(self), operand.size()), [&] {
@@ -28,17 +28,17 @@ void define(nb::class_<Array>& c, const char* name, const char* swapped) {
 }
 // x += y is x = x + y, but for a leaf that requires a gradient, where gradients are off: that is written to.
 template <Array& (Array::*f)(const ArrayLike&)&, Binary g>
-nb::object apply_in_place(nb::object self, Arg other) {
+ArrayObject apply_in_place(nb::object self, Arg other) {
   const Array& array = *array_in(self);
   if (!array.requires_grad() || !is_operand(other.object)) return apply<g>(array, other);
   const Operand operand(other);
   Array result = array;
   (result.*f)(operand.like(here()));
-  return result.body() == array.body() ? self : to_python(std::move(result));
+  return result.body() == array.body() ? nb::borrow<ArrayObject>(self) : to_python(std::move(result));
 }
 template <Array (*f)(const Array&, const Array&, Where), bool swapped>
-nb::object apply_arrays(const Array& self, Arg other) {
-  if (!is_operand(other.object)) return nb::borrow(Py_NotImplemented);
+ArrayObject apply_arrays(const Array& self, Arg other) {
+  if (!is_operand(other.object)) return nb::borrow<ArrayObject>(Py_NotImplemented);
   Operand operand(other);
   const Array& array = operand.as_array();
   const Where where = place(self, array);
@@ -71,7 +71,9 @@ const Array* array_in(nb::handle object) {
   if (Py_TYPE(object.ptr()) == array_type()) return nb::inst_ptr<Array>(object);
   return nullptr;
 }
-nb::object to_python(Array array) { return nb::cast(std::move(array), nb::rv_policy::move); }
+ArrayObject to_python(Array array) {
+  return nb::steal<ArrayObject>(nb::cast(std::move(array), nb::rv_policy::move).release());
+}
 
 void bind_operators(nb::class_<Array>& c) {
   define<add>(c, "__add__", "__radd__");
@@ -100,7 +102,7 @@ void bind_operators(nb::class_<Array>& c) {
     const Where where = place(self);
     return to_python(unlocked(size_of(self), [&] { return -ArrayLike(self, where); }));
   });
-  c.def("__pos__", [](nb::object self) { return self; });
+  c.def("__pos__", [](nb::object self) { return nb::borrow<ArrayObject>(self); });
   c.def("__abs__", [](const Array& self) { return to_python(tidu::abs(self, place(self))); });
   c.def("__invert__", [](const Array& self) { return to_python(!self); });
   c.def(

@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <atomic>
 #include <complex>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "tidu/frontend/array.hpp"
+#include "tidu/graph/graph.hpp"
 
 namespace nb = nanobind;
 
@@ -66,20 +68,36 @@ inline Where place(std::span<const Array> arrays) {
   return {};
 }
 
-/// Runs f, without the interpreter lock where there are many elements.
-template <class F>
-decltype(auto) unlocked(std::int64_t elements, F&& f) {
-  constexpr std::int64_t many = 4096;
-  if (elements < many) return std::forward<F>(f)();
-  const nb::gil_scoped_release release;
-  return std::forward<F>(f)();
-}
+/// Drops what threads without the lock have dropped.
+void drop_waiting();
+/// Does something wait for drop_waiting()?
+inline constinit std::atomic<bool> any_waiting{false};
+/// Are there primitives or executors in Python? Another thread may then need the lock for a result for which
+/// this one waits, so that it is released for operations of any size.
+inline constinit std::atomic<bool> python_runs{false};
+
 /// Runs f without the interpreter lock.
 template <class F>
 decltype(auto) unlocked(F&& f) {
+  struct After {
+    ~After() {
+      if (any_waiting.load(std::memory_order_relaxed)) [[unlikely]]
+        drop_waiting();
+    }
+  };
+  const After after;  // with the lock again
   const nb::gil_scoped_release release;
   return std::forward<F>(f)();
 }
+/// The same, with the lock where there are few elements.
+template <class F>
+decltype(auto) unlocked(std::int64_t elements, F&& f) {
+  constexpr std::int64_t many = 4096;
+  if (elements < many && !python_runs.load(std::memory_order_relaxed)) return std::forward<F>(f)();
+  return unlocked(std::forward<F>(f));
+}
+/// The elements of an Array; what makes them runs without the lock.
+const Tensor& data_of(const Array& array);
 /// How many elements, 0 where there is no value.
 inline std::int64_t size_of(const Array& array) { return array.empty_handle() ? 0 : array.size(); }
 
@@ -97,9 +115,60 @@ class Held {
 /// Drops a reference, from any thread, with the lock or without.
 void drop(PyObject* object) noexcept;
 
+/// What a rule, kernel or executor in Python raised, on its way through tidu: it reaches the caller as it
+/// was.
+class PythonError : public Error {
+ public:
+  PythonError(ErrorKind kind, const std::string& message, Held raised)
+      : Error(kind, message), raised_(std::move(raised)) {}
+  std::shared_ptr<Error> with_message(const std::string& message) const override {
+    return std::make_shared<PythonError>(kind(), message, raised_);
+  }
+  [[noreturn]] void raise() const override { throw PythonError(*this); }
+  const Held& raised() const { return raised_; }
+
+ private:
+  Held raised_;
+};
+/// For a catch: the exception of Python's that `where` raised.
+PythonError python_error(ErrorKind kind, const std::string& where, nb::python_error& raised);
+/// Runs f, which calls Python, with the lock.
+template <class F>
+auto in_python(ErrorKind kind, const std::string& where, F&& f) {
+  const nb::gil_scoped_acquire acquire;
+  try {
+    return f();
+  } catch (nb::python_error& raised) {
+    throw python_error(kind, where, raised);
+  }
+}
+
 /// The Array that an object is, or null.
 const Array* array_in(nb::handle object);
-nb::object to_python(Array array);
+
+/// A Python object that is an Array, and is shown as such in signatures.
+class ArrayObject : public nb::object {
+  static bool is_array(nb::handle object) { return array_in(object) != nullptr; }
+
+ public:
+  NB_OBJECT(ArrayObject, nb::object, "_core.Array", is_array)
+};
+/// The same where there may be none.
+class OptionalArrayObject : public nb::object {
+  static bool fits(nb::handle object) { return object.is_none() || array_in(object) != nullptr; }
+
+ public:
+  NB_OBJECT(OptionalArrayObject, nb::object, "_core.Array | None", fits)
+};
+/// A dtype.
+class DTypeHandle : public nb::object {
+  static bool fits(nb::handle) { return true; }
+
+ public:
+  NB_OBJECT(DTypeHandle, nb::object, "_core.DType", fits)
+};
+
+ArrayObject to_python(Array array);
 /// Is it an Array, a number, or something that gives its memory?
 bool is_operand(nb::handle object);
 
@@ -133,12 +202,15 @@ std::vector<Array> to_arrays(nb::handle sequence);
 Number to_number(nb::handle object);
 DType to_dtype(nb::handle object);
 std::optional<DType> to_optional_dtype(nb::handle object);
-nb::object dtype_object(DType dtype);
+DTypeHandle dtype_object(DType dtype);
 /// An int, or a sequence of ints.
 Shape to_shape(nb::handle object);
 /// None, an int, or a sequence of ints.
 Axes to_axes(nb::handle object);
 nb::tuple shape_tuple(const Shape& shape);
+
+Type to_type(nb::handle object);
+nb::object type_object(Type type);
 
 /// The part of an object that x[key] reads.
 Array index(const Array& x, nb::handle key);
@@ -163,6 +235,8 @@ void bind_control_flow(nb::module_& m);
 void bind_custom(nb::module_& m);
 void bind_graph(nb::module_& m);
 void bind_errors(nb::module_& m);
+void bind_primitives(nb::module_& m);
+void bind_executors(nb::module_& m, nb::class_<Graph>& graph);
 
 }  // namespace tidu::python
 

@@ -79,7 +79,7 @@ FlatFunction jvp_function(const Custom& custom, std::shared_ptr<const Call> call
     nb::list tangents;
     for (std::size_t i = 0; i < call->args.size(); ++i) {
       tangents.append(call->args[i].build([&](std::size_t k) {
-        return is_inexact_array(primals[call->offsets[i] + k]) ? to_python(arrays[next++])
+        return is_inexact_array(primals[call->offsets[i] + k]) ? nb::object(to_python(arrays[next++]))
                                                                : nb::object(nb::none());
       }));
     }
@@ -137,23 +137,23 @@ struct VjpRules {
         throw Error(ErrorKind::invalid_argument,
                     "[custom_vjp] expected a forward that returns a pair of the result and the residuals");
       Tree of_result, of_residuals;
-      std::vector<Array> y, residuals;
+      std::vector<Array> y, saved;
       flatten(nb::object(pair[nb::int_(0)]), of_result, y);
-      flatten(nb::object(pair[nb::int_(1)]), of_residuals, residuals);
+      flatten(nb::object(pair[nb::int_(1)]), of_residuals, saved);
       *self.residuals = std::move(of_residuals);
-      *self.kept = types_alone(residuals);
-      return joined(y, residuals);
+      *self.kept = types_alone(saved);
+      return joined(y, saved);
     };
   }
   FlatFunction backward(const std::vector<Array>& y) const {
     return [self = *this, y](const std::vector<Array>& arrays) {
       const nb::gil_scoped_acquire acquire;
       std::size_t next = self.kept->size();
-      const nb::object residuals = self.residuals->rebuild(arrays);
+      const nb::object saved = self.residuals->rebuild(arrays);
       const nb::object cotangent = self.result->build([&](std::size_t i) {
-        return is_inexact_array(y[i]) ? to_python(arrays[next++]) : nb::object(nb::none());
+        return is_inexact_array(y[i]) ? nb::object(to_python(arrays[next++])) : nb::object(nb::none());
       });
-      const nb::object found = self.custom.backward.get()(residuals, cotangent);
+      const nb::object found = self.custom.backward.get()(saved, cotangent);
       if (!nb::isinstance<nb::tuple>(found) || nb::len(found) != self.call->args.size())
         throw Error(ErrorKind::invalid_argument,
                     detail::str("[custom_vjp] expected a backward that returns a tuple of ",

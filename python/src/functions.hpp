@@ -15,7 +15,7 @@ void def_binary(nb::module_& m, const char* name, Binary f, const char* doc);
 void def_arrays(nb::module_& m, const char* name, OfArrays f, const char* doc);
 
 /// Parts of a list as Python's list.
-inline nb::object to_list(std::vector<Array> arrays) {
+inline nb::list to_list(std::vector<Array> arrays) {
   nb::list list;
   for (Array& array : arrays) list.append(to_python(std::move(array)));
   return list;

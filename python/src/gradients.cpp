@@ -52,11 +52,12 @@ void bind_context(nb::module_& m, const char* name, const char* doc) {
       .def("__exit__", [](C& self, nb::args) { self.active.pop_back(); });
 }
 
-nb::object optional_array(std::optional<Array> array) {
-  return array ? to_python(std::move(*array)) : nb::object(nb::none());
+OptionalArrayObject optional_array(std::optional<Array> array) {
+  return nb::borrow<OptionalArrayObject>(array ? nb::object(to_python(std::move(*array)))
+                                               : nb::object(nb::none()));
 }
 
-nb::object gradients_of(Arg roots, Arg inputs, Arg seeds, bool keep_graph, bool create_graph) {
+nb::list gradients_of(Arg roots, Arg inputs, Arg seeds, bool keep_graph, bool create_graph) {
   const std::vector<Array> r = to_arrays(roots.object), x = to_arrays(inputs.object);
   const std::vector<Array> s = seeds.object.is_none() ? std::vector<Array>() : to_arrays(seeds.object);
   const Where where = here();
@@ -77,14 +78,14 @@ void bind_gradients(nb::module_& m, nb::class_<Array>& c) {
       "requires_grad_",
       [](nb::object self, bool wanted, const std::string& name) {
         nb::cast<Array&>(self).set_requires_grad(wanted, name, here());
-        return self;
+        return nb::borrow<ArrayObject>(self);
       },
       nb::arg("wanted") = true, nb::arg("name") = "", "The same, returning the Array.");
   c.def(
       "set_name",
       [](nb::object self, const std::string& name) {
         nb::cast<Array&>(self).set_name(name, here());
-        return self;
+        return nb::borrow<ArrayObject>(self);
       },
       nb::arg("name"), "A name for messages.");
   c.def_prop_ro("is_leaf", [](const Array& self) { return self.is_leaf(here()); });

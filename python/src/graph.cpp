@@ -2,8 +2,8 @@
 #include "tidu/graph/graph.hpp"
 
 #include "functions.hpp"
+#include "primitives.hpp"
 #include "tidu/check/check_gradients.hpp"
-#include "tidu/cpu/executor.hpp"
 #include "tidu/graph/html.hpp"
 #include "tidu/graph/json.hpp"
 #include "tidu/linearize/transforms.hpp"
@@ -43,7 +43,7 @@ Graph trace(nb::object f, nb::args args, nb::kwargs kwargs) {
   });
 }
 
-nb::object call(const Graph& self, nb::args arguments) {
+nb::list call(const Graph& self, nb::args arguments) {
   Tree tree;
   std::vector<Array> leaves;
   flatten(arguments, tree, leaves, {true});
@@ -83,7 +83,7 @@ Report check(const Graph& graph, nb::handle inputs, int order, std::uint64_t see
   options.order = order;
   options.seed = seed;
   options.batch = batch;
-  return {unlocked([&] { return check_gradients(graph, tensors, cpu(), options); })};
+  return {unlocked([&] { return check_gradients(graph, tensors, executor(), options); })};
 }
 
 }  // namespace
@@ -123,7 +123,8 @@ void bind_graph(nb::module_& m) {
   c.def(
       "to_json", [](const Graph& self) { return to_json(self); }, "The dump, as the tidu command reads it.");
   c.def_static(
-      "from_json", [](const std::string& text) { return graph_from_json(text); }, nb::arg("text"));
+      "from_json", [](const std::string& text) { return graph_from_json(text, primitives()); },
+      nb::arg("text"), "The graph of a dump; primitives defined in Python are known.");
   def_transform(c, "jvp", jvp,
                 "Inputs: the graph's, then a tangent for each in wrt; outputs: values, tangents.");
   def_transform(c, "vjp", vjp, "Inputs: the graph's, then cotangents; outputs: values, then gradients.");
@@ -141,6 +142,7 @@ void bind_graph(nb::module_& m) {
       nb::arg("size"), nb::arg("batched") = Names(), "Mapped over a leading axis of inputs and outputs.");
   m.def("trace", trace, nb::arg("f"), nb::arg("args"), nb::arg("kwargs"),
         "The graph of f on arguments of these types; f runs once, on Arrays without data.");
+  bind_executors(m, c);
   nb::class_<Report>(m, "CheckReport", "What check_gradients found.")
       .def_prop_ro("ok", [](const Report& self) { return self.report.ok; })
       .def("__bool__", [](const Report& self) { return self.report.ok; })

@@ -147,7 +147,7 @@ struct AtPlace {
 
 using Update = Array (At::*)(const ArrayLike&) const;
 template <Update update>
-nb::object updated(const AtPlace& self, Arg value) {
+ArrayObject updated(const AtPlace& self, Arg value) {
   const Operand operand(value);
   const Where where = operand.array() != nullptr ? place(self.array, *operand.array()) : place(self.array);
   return to_python((self.at.*update)(operand.like(where)));

@@ -239,7 +239,7 @@ void close_legacy(PyObject* capsule) {
 // Without a max_version of 1 or more the struct of old, which cannot say that memory is read-only.
 nb::object export_dlpack(const Array& self, nb::object, nb::object max_version, nb::object, nb::object copy) {
   const bool copies = copy.is_valid() && !copy.is_none() && nb::cast<bool>(copy);
-  Tensor tensor = copies ? self.tensor(here()).clone() : self.tensor(here());
+  Tensor tensor = copies ? data_of(self).clone() : data_of(self);
   const bool is_new = !max_version.is_none() && nb::cast<int>(max_version[nb::int_(0)]) >= 1;
   if (is_new) {
     DLPack exported = copies ? to_mutable_dlpack(tensor) : to_dlpack(tensor);
@@ -288,7 +288,7 @@ struct Exported {
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
   try {
-    const Tensor& tensor = nb::inst_ptr<Array>(self)->tensor();
+    const Tensor& tensor = data_of(*nb::inst_ptr<Array>(self));
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE || format_of(tensor.dtype()) == nullptr) {
       PyErr_SetString(PyExc_BufferError, format_of(tensor.dtype()) == nullptr
                                              ? "tidu.Array: bfloat16 has no buffer format: use DLPack"
@@ -403,13 +403,13 @@ void bind_interop(nb::module_& m, nb::class_<Array>& c) {
       "tolist",
       [](const Array& self) {
         std::int64_t next = 0;
-        return lists(self.tensor(here()), 0, next);
+        return lists(data_of(self), 0, next);
       },
       "The elements as nested lists of numbers.");
   c.def(
       "item",
       [](const Array& self) {
-        const Tensor& tensor = self.tensor(here());
+        const Tensor& tensor = data_of(self);
         if (tensor.size() != 1) self.item<double>(here());  // which refuses
         return element(tensor, 0);
       },

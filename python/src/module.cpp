@@ -17,6 +17,7 @@ NB_MODULE(_core, m) {
   bind_control_flow(m);
   bind_custom(m);
   bind_graph(m);
+  bind_primitives(m);
   nb::module_ linalg = m.def_submodule("linalg"), nn = m.def_submodule("nn"),
               random = m.def_submodule("random");
   bind_linalg(linalg);

@@ -2,6 +2,7 @@
 #include "core.hpp"
 
 #include <frameobject.h>
+#include <pthread.h>
 
 #include <mutex>
 #include <string_view>
@@ -14,6 +15,17 @@ struct File {
   const char* name;  // null: of this package
 };
 
+// The folder of this package. Not initialised under a guard of C++: who is to wait for that holds the lock of
+// the interpreter, without which the import would not end.
+const std::string& package_folder() {
+  static constinit std::string* folder = nullptr;
+  if (folder != nullptr) return *folder;
+  const nb::object file = nb::module_::import_("tidu").attr("__file__");
+  const std::string path = nb::cast<std::string>(file);
+  if (folder == nullptr) folder = new std::string(path.substr(0, path.rfind('/') + 1));
+  return *folder;
+}
+
 // By the object that is the file's name, which is kept.
 File file_of(PyObject* name) {
   static auto& files = *new std::unordered_map<PyObject*, File>();
@@ -24,11 +36,7 @@ File file_of(PyObject* name) {
     PyErr_Clear();
     text = "?";
   }
-  static const std::string& package = *new std::string([] {
-    const nb::object file = nb::module_::import_("tidu").attr("__file__");
-    const std::string path = nb::cast<std::string>(file);
-    return path.substr(0, path.rfind('/') + 1);
-  }());
+  const std::string& package = package_folder();
   Py_INCREF(name);
   const bool is_ours = std::string_view(text).substr(0, package.size()) == package;
   return files.emplace(name, File{is_ours ? nullptr : text}).first->second;
@@ -59,36 +67,59 @@ struct Dropped {
   std::vector<PyObject*> objects;
   bool scheduled = false;
 };
-Dropped& dropped() {
-  static auto& list = *new Dropped();
+// A child of fork() may find the lock held by a thread that it has not: it begins with another list, and what
+// was on that one stays.
+std::atomic<Dropped*>& dropped() {
+  static std::atomic<Dropped*>& list = *[] {
+    ::pthread_atfork(nullptr, nullptr, [] { dropped().store(new Dropped()); });
+    return new std::atomic<Dropped*>(new Dropped());
+  }();
   return list;
-}
-int drop_all(void*) {
-  std::vector<PyObject*> objects;
-  {
-    Dropped& list = dropped();
-    const std::lock_guard<std::mutex> lock(list.mutex);
-    objects.swap(list.objects);
-    list.scheduled = false;
-  }
-  for (PyObject* object : objects) Py_DECREF(object);
-  return 0;
 }
 
 }  // namespace
 
-// Without the lock it is dropped later, by the interpreter: to wait for the lock here, where a lock of tidu's
-// may be held, could wait for ever.
+void drop_waiting() {
+  std::vector<PyObject*> objects;
+  {
+    Dropped& list = *dropped().load();
+    const std::lock_guard<std::mutex> lock(list.mutex);
+    objects.swap(list.objects);
+    any_waiting.store(false, std::memory_order_relaxed);
+  }
+  for (PyObject* object : objects) Py_DECREF(object);
+}
+
+// Without the lock it is dropped later, by the next call of this module, or by the interpreter: to wait for
+// the lock here, where a lock of tidu's may be held, could wait for ever.
 void drop(PyObject* object) noexcept {
   if (object == nullptr || !Py_IsInitialized()) return;
   if (PyGILState_Check()) {
     Py_DECREF(object);
     return;
   }
-  Dropped& list = dropped();
+  Dropped& list = *dropped().load();
   const std::lock_guard<std::mutex> lock(list.mutex);
   list.objects.push_back(object);
-  if (!list.scheduled) list.scheduled = Py_AddPendingCall(drop_all, nullptr) == 0;
+  any_waiting.store(true, std::memory_order_relaxed);
+  if (list.scheduled) return;
+  list.scheduled = Py_AddPendingCall(
+                       [](void*) {
+                         {
+                           Dropped& here = *dropped().load();
+                           const std::lock_guard<std::mutex> ended(here.mutex);
+                           here.scheduled = false;
+                         }
+                         drop_waiting();
+                         return 0;
+                       },
+                       nullptr) == 0;
+}
+
+const Tensor& data_of(const Array& array) {
+  const Tensor& tensor = array.tensor(here());
+  if (tensor.pending() != nullptr) unlocked([&] { (void)tensor.bytes(); });
+  return tensor;
 }
 
 Held::Held(nb::object object)

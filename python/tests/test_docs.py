@@ -1,4 +1,4 @@
-"""The programs of docs/python.md, in order, with what they print."""
+"""The programs of docs/python.md and README.md, in order, with what they print."""
 
 import contextlib
 import io
@@ -7,19 +7,23 @@ import re
 
 import pytest
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAIR = re.compile(r"^```python\n(.*?)^```\n```output\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.skipif(not PAGE.exists(), reason="the package stands alone, without docs/")
-def test_page():
+def squeezed(text):
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+@pytest.mark.skipif(not (ROOT / "docs").exists(), reason="the package stands alone, without docs/")
+@pytest.mark.parametrize("page, least", [("docs/python.md", 9), ("README.md", 1)])
+def test_page(page, least):
     names = {}
-    blocks = PAIR.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(blocks) >= 7
+    blocks = PAIR.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert len(blocks) >= least
     for program, expected in blocks:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(compile(program, "page.py", "exec"), names)
-        if expected.strip() == "…":
-            continue
-        assert out.getvalue() == expected
+        if expected.strip() != "…":
+            assert squeezed(out.getvalue()) == squeezed(expected)

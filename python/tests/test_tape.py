@@ -1,6 +1,7 @@
 """The tape: backward, hooks, modes, explain; graphs; errors; threads."""
 
 import os
+import subprocess
 import sys
 import threading
 
@@ -85,6 +86,28 @@ def test_hooks():
         td.sum(y2).backward()
 
 
+def test_hooks_replace_and_stop():
+    w = leaf([1.0, 2.0])
+    y = w * 3.0
+    order = []
+    y.register_hook(lambda ct: order.append("first"))
+    y.register_hook(lambda ct: order.append("second") or 2.0 * ct)
+    w.register_hook(lambda ct: order.append("leaf") or -ct)
+    td.sum(y).backward(keep_graph=True)
+    assert order == ["first", "second", "leaf"]
+    close(w.grad, [-6, -6])
+    with pytest.raises(td.Error, match="hook|type|f64"):
+        (z := w * 2.0).register_hook(lambda ct: td.ones(5))
+        td.sum(z).backward()
+
+    def wrong(ct):
+        return "text"
+
+    with pytest.raises(td.TypeMismatchError, match="of type str"):
+        (z := w * 2.0).register_hook(wrong)
+        td.sum(z).backward()
+
+
 def test_modes():
     w = leaf([1.0])
     assert td.grad_enabled()
@@ -113,6 +136,19 @@ def test_explain():
     assert 'absent: "w" reaches the root only through argmax' in text and "test_tape.py:" in text
 
 
+def test_explain_says_why():
+    with td.explain_mode():
+        w, v = leaf([1.0, 2.0], "w"), leaf([3.0], "v")
+        unused = td.explain(v, td.sum(w * w))
+        detached = td.explain(w, td.sum(w.detach() * v))
+        zero = td.explain(w, td.sum(td.maximum(w, 5.0)))
+        fine = td.explain(w, td.sum(w * w))
+    assert '"v"' in unused and "absent" in unused
+    assert '"w"' in detached and "absent" in detached
+    assert "zero" in zero and "test_tape.py:" in zero
+    assert fine != unused
+
+
 def test_graph():
     x = td.array([0.0, 1.0, 2.0])
     g = td.trace(f, x)
@@ -134,6 +170,10 @@ def test_graph():
 def test_check_gradients():
     x = td.array([0.5, 0.25])
     assert td.check_gradients(f, x).ok
+    assert td.check_gradients(td.trace(f, x), x).ok
+    assert bool(td.check_gradients(lambda x, y: td.sum(x / y), x, x + 1.0, order=1, seed=3, batch=2))
+    report = td.check_gradients(f, x)
+    assert report.findings == [] and "jvp agrees with differences" in str(report)
 
     @td.custom_jvp
     def wrong(x):
@@ -141,7 +181,8 @@ def test_check_gradients():
 
     wrong.defjvp(lambda p, t: (td.sin(p[0]), 2.0 * t[0]))
     report = td.check_gradients(lambda x: td.sum(wrong(x)), x)
-    assert not report.ok and "custom_jvp" in str(report)
+    assert not report.ok and not report and "custom_jvp" in str(report)
+    assert any("custom_jvp" in finding for finding in report.findings)
 
 
 def test_errors_tell_the_line():
@@ -202,6 +243,63 @@ def test_lock_is_released():
     finally:
         sys.setswitchinterval(before)
     assert sorted(ends) == ["main", "program"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_fork_beside_threads():
+    """Children of a process whose other threads compute, record, and drop shared memory, go on computing."""
+    x, stop = td.ones((100, 100)), threading.Event()
+
+    def work():
+        while not stop.is_set():
+            w = td.array(np.linspace(0.0, 1.0, 5000)).requires_grad_()
+            f(w).backward(workers=2)
+            td.asarray(np.arange(5000.0)) + 1.0
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                try:
+                    w = td.array(np.linspace(0.0, 1.0, 5000)).requires_grad_()
+                    f(w).backward(workers=2)
+                    td.asarray(np.arange(5000.0)) + 1.0
+                    os._exit(0 if td.sum(x @ x).item() == 100.0**3 else 1)
+                finally:
+                    os._exit(2)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+
+
+def test_first_calls_of_many_threads():
+    """What is looked up once, as the folder of the package is for messages, is looked up by a thread that lets others go on,
+    which must not wait for it with the lock of the interpreter."""
+    program = """
+import builtins, threading, time
+import tidu as td
+imported = builtins.__import__
+def slow(*args, **kwargs):
+    time.sleep(0.05)
+    return imported(*args, **kwargs)
+builtins.__import__ = slow
+start = threading.Barrier(8)
+def work():
+    start.wait()
+    try:
+        td.matmul(td.ones((3, 4)), td.ones((5, 6)))
+    except td.TypeMismatchError as error:
+        assert "<string>:" in str(error), error
+threads = [threading.Thread(target=work) for _ in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -175,6 +175,37 @@ def test_vmap():
         td.vmap(f, in_axes=(0, 0))(m)
 
 
+def test_jit_static():
+    traces = []
+
+    def g(x, power, scale=1.0, mode="up"):
+        traces.append((power, scale, mode))
+        assert isinstance(power, float) and isinstance(scale, float)
+        return scale * x**power if mode == "up" else x
+
+    static = td.jit(g, static_argnums=(1, 2), static_argnames="scale")
+    close(static(X, 2.0), X**2)
+    close(static(X, 2.0), X**2)
+    assert traces == [(2.0, 1.0, "up")] and static.num_traced == 1
+    close(static(X, 3.0), X**3)
+    close(static(X, 2.0, 4.0), 4 * X**2)
+    close(static(X, 2.0, scale=5.0), 5 * X**2)
+    close(static(X, 2.0, scale=5.0), 5 * X**2)
+    assert len(traces) == 4 == static.num_traced
+    close(td.grad(lambda x: td.sum(static(x, 2.0)))(X), 2 * X)
+    close(td.vmap(lambda x: static(x, 2.0))(X), X**2)
+    traced = []
+    last = td.jit(lambda *args: traced.append(type(args[-1])) or args[0] * args[-1], static_argnums=-1)
+    close(last(X, 2.0), 2 * X)
+    close(last(X, X, 3.0), 3 * X)
+    assert traced == [float, float]
+    first = td.jit(lambda f, x: f(x), static_argnums=0)
+    close(first(td.sin, X), np.sin(X))
+    close(first(td.cos, X), np.cos(X))
+    with pytest.raises(td.InvalidArgumentError, match="can be hashed"):
+        td.jit(lambda x, n: x, static_argnums=1)(X, [1])
+
+
 def test_jit():
     traces = []
 

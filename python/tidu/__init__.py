@@ -21,7 +21,9 @@ del linalg, nn, random  # noqa: F821, which are modules of this package
 from ._methods import meshgrid, ndim, pad, shape  # noqa: E402, F401
 from .custom import custom_jvp, custom_vjp  # noqa: E402, F401
 from .errors import *  # noqa: E402, F401, F403
+from .executor import Executor, use_executor  # noqa: E402, F401
 from .modes import detect_anomaly, enable_grad, explain_mode, no_grad  # noqa: E402, F401
+from .primitive import Primitive, Type  # noqa: E402, F401
 from .transforms import (  # noqa: E402, F401
     check_gradients,
     checkpoint,

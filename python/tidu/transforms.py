@@ -4,9 +4,16 @@ Arguments and results are structures (lists, tuples, dicts, dataclasses, named t
 NumPy's arrays and floating numbers; ints, bools, text and other objects in them are passed on as they are.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from . import _core
+
+Function = Callable[..., Any]
+Argnums = int | Sequence[int]
 
 
 def _wraps(f, name):
@@ -26,7 +33,7 @@ def _argnums(argnums):
     return argnums if isinstance(argnums, int) else tuple(argnums)
 
 
-def grad(f, argnums=0, has_aux=False):
+def grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The gradient of f, which returns a floating scalar, by the arguments argnums (an int, or several as a tuple).
 
     It has the form of the argument. With has_aux=True f returns (scalar, aux), and the gradient comes as (gradient, aux).
@@ -41,7 +48,7 @@ def grad(f, argnums=0, has_aux=False):
     return gradient
 
 
-def value_and_grad(f, argnums=0, has_aux=False):
+def value_and_grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """f's value and the gradient, as (value, gradient); with has_aux=True as ((value, aux), gradient)."""
     wanted = _argnums(argnums)
 
@@ -52,7 +59,7 @@ def value_and_grad(f, argnums=0, has_aux=False):
     return both
 
 
-def vjp(f, *primals, has_aux=False):
+def vjp(f: Function, *primals: Any, has_aux: bool = False) -> tuple:
     """f's result and the function from its cotangent to a tuple of those of the arguments; (y, pullback).
 
     With has_aux=True f returns (y, aux), and the answer is (y, pullback, aux).
@@ -70,12 +77,12 @@ def vjp(f, *primals, has_aux=False):
     return y, pullback, tree_map(lambda a: a.detach(), aux[0])
 
 
-def jvp(f, primals, tangents):
+def jvp(f: Function, primals: Sequence, tangents: Sequence) -> tuple[Any, Any]:
     """f's result at primals and its tangent along tangents, both tuples of arguments."""
     return _core._jvp(f, tuple(primals), tuple(tangents))
 
 
-def hvp(f, primals, tangents):
+def hvp(f: Function, primals: Any, tangents: Any) -> Any:
     """The product of the Hessian of f, a scalar, with tangents, as a tuple of the arguments' forms.
 
     primals and tangents are tuples of arguments, or a single Array each, of which the product is one too.
@@ -95,17 +102,17 @@ def _jacobian(kind, f, argnums):
     return jacobian
 
 
-def jacfwd(f, argnums=0):
+def jacfwd(f: Function, argnums: Argnums = 0) -> Function:
     """The Jacobian of f, of shape result + argument, by one pass forward for each element of the argument."""
     return _jacobian("jacfwd", f, argnums)
 
 
-def jacrev(f, argnums=0):
+def jacrev(f: Function, argnums: Argnums = 0) -> Function:
     """The Jacobian of f, of shape result + argument, by one pass backward for each element of the result."""
     return _jacobian("jacrev", f, argnums)
 
 
-def hessian(f, argnums=0):
+def hessian(f: Function, argnums: Argnums = 0) -> Function:
     """The second derivatives of f, a floating scalar, of shape argument + argument."""
     return _jacobian("hessian", f, argnums)
 
@@ -133,7 +140,7 @@ def _errors():
     return errors
 
 
-def vmap(f, in_axes=0, out_axes=0):
+def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     """f for each example at once, written for one.
 
     in_axes: the axis of all arguments, or a tuple with one for each: an int, None for what is the same for all
@@ -196,7 +203,7 @@ def checkpoint(f=None, *, save="nothing"):
     return checkpointed
 
 
-def while_loop(cond, body, init, max_steps=None):
+def while_loop(cond: Function, body: Function, init: Any, max_steps: int | None = None) -> Any:
     """carry = init; while cond(carry): carry = body(carry), as one operation. With max_steps it has gradients."""
 
     def step(carry):
@@ -205,7 +212,7 @@ def while_loop(cond, body, init, max_steps=None):
     return _core._while_loop(step, init, max_steps)
 
 
-def fori_loop(lower, upper, body, init, max_steps=None):
+def fori_loop(lower: Any, upper: Any, body: Function, init: Any, max_steps: int | None = None) -> Any:
     """carry = init; for i in range(lower, upper): carry = body(i, carry), as one operation.
 
     Between plain numbers it has gradients; with Arrays as bounds it needs max_steps for them.
@@ -227,27 +234,29 @@ def fori_loop(lower, upper, body, init, max_steps=None):
     return while_loop(cond, step, (low, init), max_steps)[1]
 
 
-def tree_map(f, tree, *rest):
+def tree_map(f: Function, tree: Any, *rest: Any) -> Any:
     """The structure with f(leaf, ...) in the place of each leaf, of those at its place in each tree."""
     return _core.tree_map(f, tree, *rest)
 
 
-def tree_leaves(tree):
+def tree_leaves(tree: Any) -> list[_core.Array]:
     """The Arrays in a structure, in order."""
     return _core.tree_flatten(tree)[0]
 
 
-def tree_flatten(tree):
+def tree_flatten(tree: Any) -> tuple[list[_core.Array], _core.TreeDef]:
     """(leaves, TreeDef)."""
     return _core.tree_flatten(tree)
 
 
-def tree_unflatten(treedef, leaves):
+def tree_unflatten(treedef: _core.TreeDef, leaves: Iterable) -> Any:
     """The structure of treedef with these leaves."""
     return treedef.unflatten(leaves)
 
 
-def check_gradients(f, *args, order=2, seed=1, batch=3):
+def check_gradients(
+    f: Function | _core.Graph, *args: Any, order: int = 2, seed: int = 1, batch: int = 3
+) -> _core.CheckReport:
     """Is the derivative of f (a function, or a Graph) right at these arguments? Its JVP is held against differences, its
     VJP against the JVP, the batched graph against a loop. The report tells operation and rule at fault."""
     graph = f if isinstance(f, _core.Graph) else _core.trace(f, *args)
