@@ -4,6 +4,7 @@
 #   demo    what scripts/demo.sh needs
 #   build   library, command and examples
 #   bench   build, and scripts/bench.sh
+#   python  what compiles the Python package, beside the libraries of build
 #   test    build, the tests and tidu_bench
 #   all     test, and what scripts/test.sh --all needs
 #   ci      all, and the compilers and tools of .ci/run
@@ -15,9 +16,10 @@ set -euo pipefail
 demo=(g++ cmake ninja-build ccache libeigen3-dev libboost-graph-dev nlohmann-json3-dev libdnnl-dev liblapack-dev libxbyak-dev)
 build=("${demo[@]}" libopenmpi-dev openmpi-bin)
 bench=(python3 python3-numpy python3-venv)
+python=(g++ python3 python3-dev python3-venv)
 tests=(doctest-dev libbenchmark-dev python3 python3-numpy graphviz)
 all=(clang dpkg-dev file pkgconf doxygen git)
-ci=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
+ci=(python3-dev python3-venv clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 aarch64=(g++-aarch64-linux-gnu qemu-user)
 
 wanted=()
@@ -26,12 +28,13 @@ for group in "${@:-ci}"; do
     demo) wanted+=("${demo[@]}") ;;
     build) wanted+=("${build[@]}") ;;
     bench) wanted+=("${build[@]}" "${bench[@]}") ;;
+    python) wanted+=("${python[@]}") ;;
     test) wanted+=("${build[@]}" "${tests[@]}") ;;
     all) wanted+=("${build[@]}" "${tests[@]}" "${all[@]}") ;;
     ci) wanted+=("${build[@]}" "${tests[@]}" "${all[@]}" "${ci[@]}") ;;
     clang-14 | clang-16 | clang-19) wanted+=("$group") ;;
     aarch64) wanted+=("${aarch64[@]}") ;;
-    *) echo "deps.sh: expected demo, build, bench, test, all, ci, clang-14, clang-16, clang-19 or aarch64, got $group" >&2; exit 2 ;;
+    *) echo "deps.sh: expected demo, build, bench, python, test, all, ci, clang-14, clang-16, clang-19 or aarch64, got $group" >&2; exit 2 ;;
   esac
 done
 
