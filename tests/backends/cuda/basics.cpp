@@ -76,7 +76,7 @@ TEST_CASE("this machine 03: reductions along rows, along columns, in parts") {
   if (device == nullptr) return;
   for (const DType dtype : {i64, bf16, f32, f64, c128}) {
     for (const auto& [shape, axes] :
-         {std::pair(Shape{3000000}, Ints{0}), std::pair(Shape{300, 70}, Ints{1}),
+         {std::pair(Shape{shortened() ? 300000 : 3000000}, Ints{0}), std::pair(Shape{300, 70}, Ints{1}),
           std::pair(Shape{70, 300}, Ints{0}), std::pair(Shape{5, 20000}, Ints{1})}) {
       const Type type(dtype, shape);
       const Domain small = is_integer(dtype) ? Domain{-5, 5} : Domain{0, 0.001};
