@@ -22,6 +22,7 @@ from ._methods import meshgrid, ndim, pad, shape  # noqa: E402, F401
 from .custom import custom_jvp, custom_vjp  # noqa: E402, F401
 from .errors import *  # noqa: E402, F401, F403
 from .executor import Executor, use_executor  # noqa: E402, F401
+from .importing import from_jax, from_stablehlo  # noqa: E402, F401
 from .modes import detect_anomaly, enable_grad, explain_mode, no_grad  # noqa: E402, F401
 from .primitive import Primitive, Type  # noqa: E402, F401
 from .transforms import (  # noqa: E402, F401

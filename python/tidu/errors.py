@@ -53,6 +53,32 @@ class InternalError(Error, RuntimeError):
     """A defect of tidu, or of a rule or executor that threw something of its own."""
 
 
+class ImportProgramError(Error, NotImplementedError):
+    """A program of another system that cannot be expressed; `failures` has (primitive, detail, where) for each operation."""
+
+    def __init__(self, failures):
+        self.failures = list(failures)
+        super().__init__(_import_message(self.failures))
+
+    def __reduce__(self):
+        return ImportProgramError, ([tuple(f) for f in self.failures],)
+
+
+def _import_message(failures):
+    kinds = {}
+    for primitive, detail, where in failures:
+        kinds.setdefault((primitive, detail), []).append(where or "unknown line")
+    count = len(failures)
+    lines = [f"[import] expected operations that tidu can express, got {count} that it cannot:"]
+    for (primitive, detail), places in kinds.items():
+        counted = {place: places.count(place) for place in places}
+        shown = [place + (f" ({n} times)" if n > 1 else "") for place, n in counted.items()]
+        more = f" and {len(shown) - 5} other lines" if len(shown) > 5 else ""
+        what = primitive + (f", {detail}" if detail else "")
+        lines.append(f"  {len(places)} x {what}: {', '.join(shown[:5])}{more}")
+    return "\n".join(lines)
+
+
 BY_KIND = {
     "invalid argument": InvalidArgumentError,
     "type": TypeMismatchError,

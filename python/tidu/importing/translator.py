@@ -1,0 +1,200 @@
+"""The translator: runs through the equations of a jaxpr, and has the rule of each primitive emit operations of tidu.
+
+A rule is a function (t, e, xs): the Translator, the equation and the Values of its operands; it returns a Value, or a list of
+one for each result. `@rule(names...)` registers it. Equations that raise Unsupported are collected with their lines, so that one
+error names all of them.
+"""
+
+import collections
+import contextlib
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src import source_info_util
+from jax.extend import core as jcore
+
+from ..errors import ImportProgramError
+from .builder import MAX_KNOWN, Builder
+from .dtypes import EMULATED, SAME, Unsupported, dtype_of, is_float0, is_key, shape_of, type_of, width
+
+RULES = {}
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def rule(*names):
+    def register(f):
+        for name in names:
+            RULES[name] = f
+        return f
+
+    return register
+
+
+def closed_jaxpr(jaxpr):
+    return jaxpr if isinstance(jaxpr, jcore.ClosedJaxpr) else jcore.ClosedJaxpr(jaxpr, ())
+
+
+class Failure(collections.namedtuple("Failure", "primitive detail where")):
+    """One equation that was not translated."""
+
+
+class Translator:
+    """Emits into `g`, the innermost Builder. `named` holds graphs that others refer to by name: rules of the user's own."""
+
+    def __init__(self):
+        self.g = None
+        self.failures = []
+        self.named, self.names = {}, {}
+        self.depth = collections.Counter()  # of rules under construction, by the line that they are written in
+        self.barriers = 0
+        self.forward_rules = {}
+        self.outer_where = ""
+
+    @contextlib.contextmanager
+    def inside(self, builder):
+        outer, self.g = self.g, builder
+        if outer is not None:
+            builder.where = outer.where
+        try:
+            yield builder
+        finally:
+            self.g = outer
+
+    def graph(self, name, avals, body, known=()):
+        """The dump of a graph of its own: body maps its inputs to its outputs. `known` are Values that the first inputs equal."""
+        with self.inside(Builder(name)) as g:
+            xs = [g.input(f"x{k}", *type_of(a)) for k, a in enumerate(avals)]
+            for x, value in zip(xs, known):
+                x.known = value.known
+            g.outputs = body(*xs)
+        return g.dump()
+
+    def graph_of(self, closed, name=None, known=()):
+        """The dump of a closed jaxpr."""
+        closed = closed_jaxpr(closed)
+        name = name or closed.jaxpr.debug_info.func_name or "f"
+        return self.graph(name, closed.in_avals, lambda *xs: self.inline(closed, xs), known)
+
+    def named_graph(self, key, name, make):
+        """The name of the graph that make() gives; made once for each key, and what it refers to may be itself."""
+        if key not in self.names:
+            used = f"{name}#{len(self.names)}"
+            self.names[key] = used
+            self.named[used] = make()
+        return self.names[key]
+
+    def inline(self, closed, xs):
+        closed = closed_jaxpr(closed)
+        return self.run(closed.jaxpr, [self.g.constant(c) for c in closed.consts], list(xs))
+
+    def trace(self, f, xs, avals):
+        """f, a function of jax.numpy, on Values of the current graph that have these avals."""
+        specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
+        leaves = lambda *v: jax.tree_util.tree_leaves(f(*v))
+        return self.inline(jax.make_jaxpr(leaves)(*specs), xs)
+
+    def run(self, jaxpr, consts, args):
+        values = {}
+
+        def read(v):
+            if not isinstance(v, jcore.Literal):
+                return values[v]
+            return self.g.constant(v.val if is_key(v.aval.dtype) else np.asarray(v.val, v.aval.dtype))
+
+        values.update(zip(jaxpr.constvars, consts))
+        values.update(zip(jaxpr.invars, args))
+        outer = self.g.where
+        for e in jaxpr.eqns:
+            xs = [read(v) for v in e.invars]
+            self.g.where = line_of(e) or outer
+            outputs = self.apply(e, xs)
+            values.update((v, o) for v, o in zip(e.outvars, outputs) if type(v).__name__ != "DropVar")
+        self.g.where = outer
+        return [read(v) for v in jaxpr.outvars]
+
+    def apply(self, e, xs):
+        try:
+            outputs = RULES.get(e.primitive.name, RULES["of a library"])(self, e, xs)
+            outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+            check_types(e, outputs)
+            self.remember(e, xs, outputs)
+            return outputs
+        except Unsupported as problem:
+            self.failures.append(Failure(problem.primitive, problem.detail, self.g.where))
+            return [self.g.full(0, *stand_in(v.aval)) for v in e.outvars]
+
+    def remember(self, e, xs, outputs):
+        """Follows small arrays of integers that depend on no input: indices, axes, choices."""
+        if e.primitive.multiple_results or len(outputs) != 1 or not e.outvars:
+            return
+        (y,) = outputs
+        if y.known is not None or y.size > MAX_KNOWN or y.dtype not in ("bool", "i32", "i64"):
+            return
+        if any(x.known is None for x in xs) or e.primitive.name.startswith("random"):
+            return
+        avals = [v.aval for v in [*e.invars, *e.outvars]]
+        if any(is_key(a.dtype) or is_float0(a.dtype) or np.dtype(a.dtype).name not in SAME for a in avals):
+            return
+        with jax.ensure_compile_time_eval():
+            operands = [jnp.asarray(x.known, v.aval.dtype).reshape(v.aval.shape) for x, v in zip(xs, e.invars)]
+            y.known = np.asarray(e.primitive.bind(*operands, **e.params))
+
+    def wrap(self, x, dtype):
+        """x reduced to the range of a JAX dtype of integers that tidu does not have."""
+        if np.dtype(dtype).name not in EMULATED:
+            return x
+        bits, signed = width(dtype)
+        if bits == 64:
+            return x
+        g, mask = self.g, self.g.like((1 << bits) - 1, x)
+        if not signed:
+            return g.binary("and", x, mask)
+        half = g.like(1 << (bits - 1), x)
+        return g.sub(g.binary("and", g.add(x, half), mask), half)
+
+    def raise_failures(self):
+        if self.failures:
+            raise ImportProgramError(self.failures)
+
+
+def stand_in(aval):
+    try:
+        return type_of(aval)
+    except Unsupported:
+        return "f64", tuple(n if isinstance(n, int) else 1 for n in aval.shape)
+
+
+def check_types(e, outputs):
+    for v, o in zip(e.outvars, outputs):
+        if type(v).__name__ != "DropVar" and (o.dtype, o.shape) != type_of(v.aval):
+            raise AssertionError(f"{e.primitive.name}: {o.dtype}{list(o.shape)} for {v.aval}")
+
+
+def line_of(e):
+    """The user's line that an equation is for, as file:line; or the location in a StableHLO text, which name scopes carry."""
+    for scope in reversed(str(e.source_info.name_stack).split("/")):
+        if scope.startswith("loc:"):
+            return scope.removeprefix("loc:").replace("|", "/")
+    for frame in source_info_util.user_frames(e.source_info.traceback):
+        if not frame.file_name.startswith(HERE):
+            return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line}"
+    return ""
+
+
+def aval(e, k=0):
+    return e.invars[k].aval
+
+
+def out_aval(e, k=0):
+    return e.outvars[k].aval
+
+
+def result(e, k=0):
+    """(dtype, shape) of a result, in tidu's types."""
+    return dtype_of(out_aval(e, k).dtype), shape_of(out_aval(e, k))
+
+
+def results(e):
+    return [result(e, k) for k in range(len(e.outvars))]
