@@ -9,7 +9,19 @@ import numpy as np
 
 from .. import _core
 from ..errors import InvalidArgumentError
-from . import control, elementwise, indexing, linalg, products, randomness, reductions, rules, shapes, special  # noqa: F401
+from . import (
+    control,
+    elementwise,
+    indexing,
+    libraries,
+    linalg,
+    products,
+    randomness,
+    reductions,
+    rules,
+    shapes,
+    special,
+)  # noqa: F401
 from .builder import Builder
 from .dtypes import Unsupported, to_numpy, type_of
 from .translator import Translator

@@ -1,8 +1,6 @@
 """Calls, checkpoints, and functions with derivatives of the user's own: custom_jvp, custom_vjp, linear_call, linear solves."""
 
-import hashlib
 import math
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +8,9 @@ import numpy as np
 from jax._src import ad_util
 from jax.extend import core as jcore
 
-from .dtypes import COMPLEX, PART_OF, Unsupported, dtype_of, is_inexact, is_key, shape_of, type_of
-from .special import REFUSALS
-from .translator import closed_jaxpr, results, rule
+from .dtypes import COMPLEX, PART_OF, Unsupported, dtype_of, is_inexact, shape_of, type_of
+from .special import REFUSALS, text_of
+from .translator import results, rule
 
 MAX_DEPTH = 6  # rules inside of rules of one line, where no two are equal
 
@@ -46,19 +44,6 @@ def checkpoint(t, e, xs):
         return []
     policy = "nothing" if e.params.get("policy") is None else "everything"
     return t.g.emit("checkpoint", xs, results(e), graph=t.graph_of(inner_of(e)), policy=policy)
-
-
-def text_of(jaxpr):
-    """A text that two jaxprs share if they compute the same; numbers in full."""
-    closed = closed_jaxpr(jaxpr)
-    with np.printoptions(precision=17, threshold=sys.maxsize):
-        text = str(closed.jaxpr)
-    return text, tuple(hash_of(c) for c in closed.consts)
-
-
-def hash_of(x):
-    x = np.asarray(jax.random.key_data(x) if hasattr(x, "dtype") and is_key(x.dtype) else x)
-    return hashlib.sha256(x.tobytes()).digest(), str(x.dtype), x.shape
 
 
 def known_of(xs):

@@ -1,6 +1,9 @@
 """Primitives that JAX, or a library, computes by functions of jax.numpy: traced, with the JVP rule that JAX has for them."""
 
+import hashlib
 import math
+import re
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +15,30 @@ from jax._src.lax import linalg as lax_linalg
 from jax._src.lax import special as lax_special
 from jax._src.random import core as random_core
 
-from .dtypes import Unsupported, is_inexact, shape_of, type_of
+from .dtypes import is_inexact, is_key, shape_of, type_of
 from .translator import RULES, out_aval, rule
 
 REFUSALS = (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError)
+
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def without_addresses(text):
+    """Equal for objects of one kind: libraries make new ones for each call."""
+    return ADDRESS.sub("", text)
+
+
+def text_of(closed):
+    """A text that two closed jaxprs share if they compute the same; numbers in full."""
+    with np.printoptions(precision=17, threshold=sys.maxsize):
+        text = str(closed.jaxpr)
+    return without_addresses(text), tuple(hash_of(c) for c in closed.consts)
+
+
+def hash_of(x):
+    x = np.asarray(jax.random.key_data(x) if hasattr(x, "dtype") and is_key(x.dtype) else x)
+    return hashlib.sha256(x.tobytes()).digest(), str(x.dtype), x.shape
 
 
 def leaves_of(v):
@@ -31,11 +54,11 @@ def with_rule_of_jax(t, e, xs, f):
     differentiable = any(active) and any(map(is_inexact, outs)) and e.primitive in ad.primitive_jvps
     if not differentiable:
         return t.trace(f, xs, avals)
-    # Key on what the rule depends on; what it is traced from may refer to the rule itself.
-    key = (name, repr(sorted(e.params.items(), key=lambda p: p[0])), tuple(map(str, avals)))
+    traced = jax.make_jaxpr(lambda *v: leaves_of(f(*v)))(*specs)
+    key = (name, without_addresses(repr(sorted(e.params.items(), key=lambda p: p[0]))), text_of(traced))
 
     def primal():
-        return t.graph_of(jax.make_jaxpr(lambda *v: leaves_of(f(*v)))(*specs), name)
+        return t.graph_of(traced, name)
 
     def rule_graph():
         return t.graph_of(traced_rule(e, specs, active, avals, outs), name + "_jvp")
@@ -160,45 +183,3 @@ def zeta(t, e, xs):
         return with_rule_of_jax(t, e, xs, hurwitz_zeta)
     q = t.g.fit(xs[1], shape_of(out_aval(e)))
     return t.g.mul(t.g.unary("polygamma", q, m=n - 1), t.g.like((-1) ** n / math.factorial(n - 1), q))
-
-
-@rule("of a library")
-def of_a_library(t, e, xs):
-    """A primitive that tidu has no rule for: its implementation, if that is a function of JAX that can be traced."""
-    f, name = e.primitive.impl, e.primitive.name
-    if name in LIBRARIES:
-        f = LIBRARIES[name]()
-    elif "jax._src" in (getattr(getattr(f, "func", f), "__module__", "") or ""):
-        raise Unsupported(name)
-    try:
-        return with_rule_of_jax(t, e, xs, lambda *v: f(*v, **e.params))
-    except (*REFUSALS, jax.errors.JAXTypeError) as problem:
-        reason = type(problem).__name__
-        raise Unsupported(name, f"its implementation cannot be traced ({reason})") from problem
-
-
-def as_it_is():
-    return lambda x, **_: x
-
-
-def select_if_vmap():
-    return lambda which, x, y: lax.select(jnp.broadcast_to(which, x.shape), x, y)
-
-
-def lineax_solve():
-    """Without lineax's checks of the result, which are no part of a linear map."""
-    import equinox.internal as eqxi
-
-    def solve(_, state, vector, options, solver, throw):
-        return solver.compute(state, vector, options)
-
-    return eqxi.filter_primitive_def(solve)
-
-
-LIBRARIES = {
-    "select_if_vmap": select_if_vmap,
-    "nondifferentiable_backward": as_it_is,
-    "nontraceable": as_it_is,
-    "nonbatchable": as_it_is,
-    "linear_solve": lineax_solve,
-}

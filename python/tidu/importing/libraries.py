@@ -1,0 +1,84 @@
+"""Primitives of libraries: their implementation is a function of JAX, which is traced. Those of equinox and lineax have checks
+that are no part of the function, and lineax's solves are linear solves of tidu."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .dtypes import Unsupported
+from .special import REFUSALS, with_rule_of_jax
+from .translator import rule
+
+
+class NotSquare(Exception):
+    """A system that has not one solution."""
+
+
+@rule("of a library")
+def of_a_library(t, e, xs):
+    """A primitive that tidu has no rule for: its implementation, if that is a function of JAX that can be traced."""
+    f, name, avals = e.primitive.impl, e.primitive.name, [v.aval for v in e.invars]
+    if "jax._src" in (getattr(getattr(f, "func", f), "__module__", "") or "") and name not in LIBRARIES:
+        raise Unsupported(name)
+    try:
+        if name == "linear_solve":
+            try:
+                return t.trace(lambda *v: lineax_square_solve()(*v, **e.params), xs, avals)
+            except NotSquare:
+                pass
+        if name in LIBRARIES:
+            f = LIBRARIES[name]()
+        return with_rule_of_jax(t, e, xs, lambda *v: f(*v, **e.params))
+    except (*REFUSALS, jax.errors.JAXTypeError) as problem:
+        reason = type(problem).__name__
+        raise Unsupported(name, f"its implementation cannot be traced ({reason})") from problem
+
+
+def as_it_is():
+    return lambda x, **_: x
+
+
+def select_if_vmap():
+    return lambda which, x, y: lax.select(jnp.broadcast_to(which, x.shape), x, y)
+
+
+def lineax_solve():
+    import equinox.internal as eqxi
+
+    def solve(_, state, vector, options, solver, throw):
+        return solver.compute(state, vector, options)
+
+    return eqxi.filter_primitive_def(solve)
+
+
+def lineax_square_solve():
+    """As a custom_linear_solve, which any solver may be the solve of, those that iterate too."""
+    import equinox.internal as eqxi
+
+    def solve(operator, state, vector, options, solver, throw):
+        structures = operator.in_structure(), operator.out_structure()
+        if structures[0] != structures[1] or not solver.assume_full_rank():
+            raise NotSquare
+
+        def forward(_, b):
+            solution, result, stats = solver.compute(state, b, options)
+            return solution, (result, stats)
+
+        def transposed(_, b):
+            state_of_transpose, options_of_transpose = solver.transpose(state, options)
+            solution, result, stats = solver.compute(state_of_transpose, b, options_of_transpose)
+            return solution, (result, stats)
+
+        solution, (result, stats) = lax.custom_linear_solve(operator.mv, vector, forward, transposed, has_aux=True)
+        return solution, result, stats
+
+    return eqxi.filter_primitive_def(solve)
+
+
+LIBRARIES = {
+    "select_if_vmap": select_if_vmap,
+    "nondifferentiable_backward": as_it_is,
+    "nontraceable": as_it_is,
+    "nonbatchable": as_it_is,
+    "linear_solve": lineax_solve,
+}
