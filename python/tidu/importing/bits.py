@@ -1,4 +1,5 @@
-"""Bits of integers and floating numbers, by arithmetic: shifts, counts, u64, and floating numbers from and to their bits."""
+"""Bits of integers and floating numbers, by arithmetic: shifts, counts, u64, and floating numbers from and to their
+bits."""
 
 import numpy as np
 
@@ -88,13 +89,14 @@ def shift(t, e, xs):
         is_large = False
         large = g.binary("or", g.compare("lt", n, g.like(0, n)), g.compare("ge", n, g.like(bits, n)))
         bounded = g.select(large, n, g.like(bits - 1, n))
-    if name == "shift_right_arithmetic" and signed:  # a shift by too many bits leaves the sign
-        p = power_of_two(g, bounded, x)
-        x, p = g.fitted([x, p])
-        positive = shift_right(g, x, bounded, 64 if x.dtype == "i64" else 32)
-        flipped = g.unary("not", x)
-        negative = g.unary("not", shift_right(g, flipped, bounded, 64 if x.dtype == "i64" else 32))
-        return g.select(g.compare("lt", x, g.like(0, x)), positive, negative)
+    if name == "shift_right_arithmetic":  # a shift by too many bits leaves the sign
+        own = 64 if x.dtype == "i64" else 32
+        if not signed and bits < 64:  # the highest bit counts as the sign of unsigned integers too
+            half = g.like(2 ** (bits - 1), x)
+            x = g.sub(g.binary("xor", x, half), half)
+        positive = shift_right(g, x, bounded, own)
+        negative = g.unary("not", shift_right(g, g.unary("not", x), bounded, own))
+        return t.wrap(g.select(g.compare("lt", x, g.like(0, x)), positive, negative), aval(e).dtype)
     if is_large:
         return g.full(0, *result(e))
     if name == "shift_left":
@@ -134,9 +136,10 @@ def count_leading_zeros(t, e, xs):
 
 
 # Note [Bits of floating numbers]
-# A floating number is sign, exponent and mantissa. To bits: the exponent is found by comparing with powers of two and scaling,
-# which is exact, in a binary search; then the mantissa is an integer. From bits: the mantissa times a power of two out of a
-# table. f16 and bf16 go through f32, whose values contain theirs. A NaN is the positive quiet NaN without payload.
+# A floating number is sign, exponent and mantissa. To bits: the exponent is found by comparing with powers of two and
+# scaling, which is exact, in a binary search; then the mantissa is an integer. From bits: the mantissa times a power of
+# two out of a table. f16 and bf16 go through f32, whose values contain theirs. A NaN is the positive quiet NaN without
+# payload.
 BIAS = {"f16": 15, "bf16": 127, "f32": 127, "f64": 1023}
 MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 TOTAL = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
@@ -153,7 +156,7 @@ def bits_of_float(g, x):
     is_minus_zero = g.binary("and", g.compare("eq", v, zero), g.compare("lt", g.div(one, v), zero))
     negative = g.binary("or", is_negative, is_minus_zero)
     a = g.unary("abs", v)
-    finite = g.unary("is_finite", a)
+    finite = g.unary("is_finite", a, "bool")
     a = g.select(finite, one, a)
     exponent = g.full(0, "i64", x.shape)
     for k in reversed(range(10)):  # a >= 2 is scaled down to [1, 2)

@@ -1,7 +1,7 @@
 """A graph under construction, as the JSON object of a dump.
 
-`Builder.emit` appends an operation; who emits one says what types come out, and tidu checks them when it reads the dump.
-The other methods are primitives with their result types worked out, scalars broadcast as jax.lax does.
+`Builder.emit` appends an operation; who emits one says what types come out, and tidu checks them when it reads the
+dump. The other methods are primitives with their result types worked out, scalars broadcast as jax.lax does.
 """
 
 import math
@@ -15,7 +15,8 @@ MAX_KNOWN = 4096  # elements of a value that is followed at translation time
 
 
 class Value:
-    """A value of a graph. `known` is its NumPy array where it depends on no input, `producer` (op, operands) what made it."""
+    """A value of a graph. `known` is its NumPy array where it depends on no input, `producer` (op, operands) what made
+    it."""
 
     __slots__ = ("id", "dtype", "shape", "known", "producer")
 

@@ -1,8 +1,8 @@
 """Types: which dtype of tidu stands for which of JAX, and tensors as dumps have them.
 
-bool, i32, i64, f16, bf16, f32, f64, c64 and c128 are the same in both. Integers that tidu does not have are kept in wider
-ones (8 and 16 bits in i32, u32 in i64), and reduced to their range after each operation; u64 is kept in i64, bit by bit.
-A PRNG key is an i32[..., 2].
+bool, i32, i64, f16, bf16, f32, f64, c64 and c128 are the same in both. Integers that tidu does not have are kept in
+wider ones (8 and 16 bits in i32, u32 in i64), and reduced to their range after each operation; u64 is kept in i64, bit
+by bit. A PRNG key is an i32[..., 2].
 """
 
 import math

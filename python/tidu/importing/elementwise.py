@@ -7,8 +7,8 @@ from .dtypes import COMPLEX, EMULATED, INEXACT, Unsupported, dtype_of, is_key, i
 from .translator import aval, out_aval, result, rule
 
 NATIVE = (
-    "abs sign floor ceil exp exp2 expm1 log log1p sqrt rsqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh logistic erf erfc erf_inv lgamma digamma is_finite"
+    "abs sign floor ceil exp exp2 expm1 log log1p sqrt rsqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh "
+    "acosh atanh logistic erf erfc erf_inv lgamma digamma is_finite"
 ).split()
 
 
@@ -18,7 +18,9 @@ def elementwise(t, e, xs):
         return t.g.convert(t.g.compare("ne", xs[0], t.g.like(0, xs[0])), "i64")
     if np.dtype(aval(e).dtype).kind == "u" and e.primitive.name == "abs":
         return xs[0]
-    return t.g.unary(e.primitive.name, xs[0], result(e)[0])
+    y = t.g.unary(e.primitive.name, xs[0], result(e)[0])
+    is_direction = e.primitive.name == "sign" and y.dtype in COMPLEX  # of which JAX says that it is constant
+    return t.g.unary("stop_gradient", y) if is_direction else y
 
 
 @rule("real", "imag")

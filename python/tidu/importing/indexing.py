@@ -14,8 +14,8 @@ from .translator import aval, closed_jaxpr, out_aval, result, rule
 class Windows:
     """The windows that a gather reads or a scatter writes: one of extents `sizes` for each index vector.
 
-    An index vector is along the last axis of `indices`; `batch` is the shape of the others. `in_bounds` is a mask over batch,
-    None where every window lies inside or is moved there (`clip`).
+    An index vector is along the last axis of `indices`; `batch` is the shape of the others. `in_bounds` is a mask over
+    batch, None where every window lies inside or is moved there (`clip`).
     """
 
     def __init__(
@@ -128,7 +128,8 @@ def gather(t, e, xs):
     if math.prod(shape) == 0:
         return g.full(0, dtype, shape)
     w = Windows(
-        g, indices, x.shape, sizes, numbers.start_index_map, numbers.operand_batching_dims, numbers.start_indices_batching_dims,
+        g, indices, x.shape, sizes, numbers.start_index_map, numbers.operand_batching_dims,
+        numbers.start_indices_batching_dims,
         numbers.collapsed_slice_dims, offset, out_rank, clip=mode_of(e) != "FILL_OR_DROP",
     )  # fmt: skip
     if x.size == 0:
@@ -276,8 +277,9 @@ def write_rows(g, rows, index, u, kind, combine, is_unique):
 
 
 def unique_rows(g, rows, index, u, combine):
-    """Updates of one row combined with one another: the last of each run of equal indices, in the order of the indices, has
-    all of them, and the others are sent out of range. log2(n) steps, in each a run of twice as many updates is combined."""
+    """Updates of one row combined with one another: the last of each run of equal indices, in the order of the indices,
+    has all of them, and the others are sent out of range. log2(n) steps, in each a run of twice as many updates is
+    combined."""
     n = index.size
     order = g.iota("i32", index.shape, 0)
     index, order = g.emit("sort", [index, order], [(index.dtype, [n]), ("i32", [n])], dimension=0, num_keys=1)

@@ -1,5 +1,5 @@
-"""Primitives of libraries: their implementation is a function of JAX, which is traced. Those of equinox and lineax have checks
-that are no part of the function, and lineax's solves are linear solves of tidu."""
+"""Primitives of libraries: their implementation is a function of JAX, which is traced. Those of equinox and lineax have
+checks that are no part of the function, and lineax's solves are linear solves of tidu."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Linear algebra: factorizations that tidu has, and those by Householder reflections and loops that it does not have."""
+"""Linear algebra: factorizations that tidu has, and those by Householder reflections and loops that it does not
+have."""
 
 import jax
 import jax.numpy as jnp

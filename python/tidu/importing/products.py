@@ -44,8 +44,8 @@ def convolution(t, e, xs):
 
 # Note [Discrete Fourier transforms]
 # A transform of length n = a b is a transforms of length b and b transforms of length a with twiddle factors in between
-# (Cooley and Tukey), down to lengths of at most MAX_DENSE, which are matmuls with the matrix of the transform. A longer prime
-# length is a cyclic convolution of a power of two (Bluestein). All is linear, so derivatives follow.
+# (Cooley and Tukey), down to lengths of at most MAX_DENSE, which are matmuls with the matrix of the transform. A longer
+# prime length is a cyclic convolution of a power of two (Bluestein). All is linear, so derivatives follow.
 MAX_DENSE = 64
 
 

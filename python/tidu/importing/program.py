@@ -28,9 +28,9 @@ from .translator import Translator
 
 
 class ImportedProgram:
-    """A function of JAX as a graph of tidu. Called like the function, with arrays of tidu, NumPy or JAX in the structures of the
-    example arguments, it gives Arrays in the structure of the result, and may be differentiated, mapped and compiled as any
-    function of Arrays: td.grad(program)(x). `graph` alone needs neither JAX nor Python."""
+    """A function of JAX as a graph of tidu. Called like the function, with arrays of tidu, NumPy or JAX in the
+    structures of the example arguments, it gives Arrays in the structure of the result, and may be differentiated,
+    mapped and compiled as any function of Arrays: td.grad(program)(x). `graph` alone needs neither JAX nor Python."""
 
     def __init__(self, graph, tree, is_static, out_tree):
         self.graph, self._tree, self._is_static, self._out_tree = graph, tree, is_static, out_tree
@@ -99,9 +99,9 @@ def names_of(paths, is_static):
 def from_jax(f, *args, **kwargs):
     """The graph of f, a function of JAX, for arguments of these shapes and dtypes.
 
-    The arguments are structures of arrays (of JAX, NumPy or tidu, or jax.ShapeDtypeStruct) and numbers; anything else in them is
-    static. Loops, branches, checkpoints, custom_jvp and custom_vjp stay what they are. Raises ImportProgramError, with the
-    primitives and lines, where something cannot be translated.
+    The arguments are structures of arrays (of JAX, NumPy or tidu, or jax.ShapeDtypeStruct) and numbers; anything else
+    in them is static. Loops, branches, checkpoints, custom_jvp and custom_vjp stay what they are. Raises
+    ImportProgramError, with the primitives and lines, where something cannot be translated.
     """
     flat, tree = jax.tree_util.tree_flatten_with_path((args, kwargs))
     paths, leaves = [p for p, _ in flat], [example(x) for _, x in flat]

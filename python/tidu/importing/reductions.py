@@ -39,7 +39,8 @@ def general_reduction(t, e, xs):
 
 
 def in_halves(t, xs, axes, combine):
-    """Reduces axes with an associative function of two lists of arrays: log2(n) steps, in each one half with the other."""
+    """Reduces axes with an associative function of two lists of arrays: log2(n) steps, in each one half with the
+    other."""
     g, axes = t.g, sorted(ints(axes))
     rest = [k for k in range(xs[0].rank) if k not in axes]
     shape = [xs[0].shape[k] for k in rest]
@@ -182,7 +183,8 @@ def window_slices(g, xs, init, p):
 
 
 def winners(t, e, x):
-    """For each offset in a window the windows whose selected element lies there: the first of the greatest (or least)."""
+    """For each offset in a window the windows whose selected element lies there: the first of the greatest (or
+    least)."""
     g, p = t.g, e.params
     name = str(getattr(p["select_prim"], "name", p["select_prim"]))
     is_max = name in ("ge", "gt", "ge_p")

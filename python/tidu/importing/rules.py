@@ -1,4 +1,5 @@
-"""Calls, checkpoints, and functions with derivatives of the user's own: custom_jvp, custom_vjp, linear_call, linear solves."""
+"""Calls, checkpoints, and functions with derivatives of the user's own: custom_jvp, custom_vjp, linear_call, linear
+solves."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Primitives that JAX, or a library, computes by functions of jax.numpy: traced, with the JVP rule that JAX has for them."""
+"""Primitives that JAX, or a library, computes by functions of jax.numpy: traced, with the JVP rule that JAX has for
+them."""
 
 import hashlib
 import math

@@ -1,7 +1,9 @@
-"""from_stablehlo: a StableHLO module, evaluated operation by operation by functions of jax.lax, and imported as these are.
+"""from_stablehlo: a StableHLO module, evaluated operation by operation by functions of jax.lax, and imported as these
+are.
 
-jaxlib's bindings parse the module. StableHLO's operations are those of jax.lax, so the rules for jaxprs serve both. A scope names
-the location of each operation, which errors and dumps then have. What nobody can evaluate is collected, as in the translator.
+jaxlib's bindings parse the module. StableHLO's operations are those of jax.lax, so the rules for jaxprs serve both. A
+scope names the location of each operation, which errors and dumps then have. What nobody can evaluate is collected, as
+in the translator.
 """
 
 import re
@@ -158,9 +160,9 @@ def parse(text):
 def from_stablehlo(text, *, name="main"):
     """The graph of a StableHLO module: an ImportedProgram of the function `name`.
 
-    text is MLIR text, its bytecode, or a portable artifact, as jax.export (exported.mlir_module(), .mlir_module_serialized) and
-    PyTorch's exporters give it. Loops with a constant number of steps become scans, which have reverse mode. Raises
-    ImportProgramError, with operations and locations, where something cannot be translated.
+    text is MLIR text, its bytecode, or a portable artifact, as jax.export (exported.mlir_module(),
+    .mlir_module_serialized) and PyTorch's exporters give it. Loops with a constant number of steps become scans, which
+    have reverse mode. Raises ImportProgramError, with operations and locations, where something cannot be translated.
     """
     from . import stablehlo_calls, stablehlo_control, stablehlo_ops  # noqa: F401
 

@@ -1,8 +1,8 @@
 """The translator: runs through the equations of a jaxpr, and has the rule of each primitive emit operations of tidu.
 
-A rule is a function (t, e, xs): the Translator, the equation and the Values of its operands; it returns a Value, or a list of
-one for each result. `@rule(names...)` registers it. Equations that raise Unsupported are collected with their lines, so that one
-error names all of them.
+A rule is a function (t, e, xs): the Translator, the equation and the Values of its operands; it returns a Value, or a
+list of one for each result. `@rule(names...)` registers it. Equations that raise Unsupported are collected with their
+lines, so that one error names all of them.
 """
 
 import collections
@@ -41,7 +41,8 @@ class Failure(collections.namedtuple("Failure", "primitive detail where")):
 
 
 class Translator:
-    """Emits into `g`, the innermost Builder. `named` holds graphs that others refer to by name: rules of the user's own."""
+    """Emits into `g`, the innermost Builder. `named` holds graphs that others refer to by name: rules of the user's
+    own."""
 
     def __init__(self):
         self.g = None
@@ -63,7 +64,8 @@ class Translator:
             self.g = outer
 
     def graph(self, name, avals, body, known=()):
-        """The dump of a graph of its own: body maps its inputs to its outputs. `known` are Values that the first inputs equal."""
+        """The dump of a graph of its own: body maps its inputs to its outputs. `known` are Values that the first inputs
+        equal."""
         with self.inside(Builder(name)) as g:
             xs = [g.input(f"x{k}", *type_of(a)) for k, a in enumerate(avals)]
             for x, value in zip(xs, known):
@@ -173,7 +175,8 @@ def check_types(e, outputs):
 
 
 def line_of(e):
-    """The user's line that an equation is for, as file:line; or the location in a StableHLO text, which name scopes carry."""
+    """The user's line that an equation is for, as file:line; or the location in a StableHLO text, which name scopes
+    carry."""
     for scope in reversed(str(e.source_info.name_stack).split("/")):
         if scope.startswith("loc:"):
             return scope.removeprefix("loc:").replace("|", "/")

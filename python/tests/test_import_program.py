@@ -1,0 +1,135 @@
+"""Imported programs as objects: structures, static arguments, transforms, dumps, errors."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="jax is not installed: imports of JAX programs are NOT tested")
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_enable_x64", True)
+
+import jax.numpy as jnp  # noqa: E402
+
+import tidu as td  # noqa: E402
+
+
+def model(parameters, x, *, power=2):
+    y = jnp.tanh(x @ parameters["w"] + parameters["b"])
+    return {"loss": jnp.mean(y**power), "y": (y, x.shape[0])}
+
+
+PARAMETERS = {"w": np.arange(6.0).reshape(3, 2) / 10, "b": np.array([0.1, -0.2])}
+X = np.linspace(-1, 1, 12).reshape(4, 3)
+
+
+def test_structures():
+    program = td.from_jax(model, PARAMETERS, X)
+    assert program.input_names == ["x0.b", "x0.w", "x1"]
+    result = program(PARAMETERS, X)
+    expected = model(PARAMETERS, X)
+    np.testing.assert_allclose(result["loss"].numpy(), expected["loss"], rtol=1e-14)
+    np.testing.assert_allclose(result["y"][0].numpy(), expected["y"][0], rtol=1e-14)
+    for convert in (jnp.asarray, td.array, lambda x: x):
+        again = program(jax.tree_util.tree_map(convert, PARAMETERS), convert(X))
+        assert again["loss"].numpy() == result["loss"].numpy()
+
+
+def test_transforms():
+    program = td.from_jax(model, PARAMETERS, X)
+    loss = lambda p: program(p, X)["loss"]
+    got = td.jit(td.grad(loss))({k: td.array(v) for k, v in PARAMETERS.items()})
+    expected = jax.grad(lambda p: model(p, X)["loss"])(PARAMETERS)
+    for key in PARAMETERS:
+        np.testing.assert_allclose(got[key].numpy(), expected[key], rtol=1e-13)
+    w = td.array(PARAMETERS["w"]).requires_grad_()
+    program({"w": w, "b": PARAMETERS["b"]}, X)["loss"].backward()
+    np.testing.assert_allclose(w.grad.numpy(), expected["w"], rtol=1e-13)
+    mapped = td.vmap(lambda x: program(PARAMETERS, x)["loss"])(td.array(np.stack([X, 2 * X])))
+    np.testing.assert_allclose(mapped.numpy(), [model(PARAMETERS, k * X)["loss"] for k in (1, 2)], rtol=1e-13)
+
+
+def test_dump_runs_alone():
+    program = td.from_jax(model, PARAMETERS, X)
+    graph = td.Graph.from_json(program.to_json())
+    loss = graph(td.array(PARAMETERS["b"]), td.array(PARAMETERS["w"]), td.array(X))[0]
+    assert loss.numpy() == program(PARAMETERS, X)["loss"].numpy()
+    assert any("test_import_program.py" in o.get("where", "") for o in json.loads(program.to_json())["operations"])
+
+
+def test_keyword_and_static_arguments():
+    program = td.from_jax(model, PARAMETERS, X, power=3)
+    np.testing.assert_allclose(
+        program(PARAMETERS, X, power=3)["loss"].numpy(), model(PARAMETERS, X, power=3)["loss"], rtol=1e-13
+    )
+
+    def f(x, activation):
+        return getattr(jnp, activation)(x)
+
+    assert float(td.from_jax(f, 0.5, "sin")(0.25, "sin")) == pytest.approx(np.sin(0.25))
+
+
+def test_types_of_arguments():
+    program = td.from_jax(lambda x, n: x * n, jax.ShapeDtypeStruct((2,), jnp.float32), 3)
+    assert [str(d.name) for d, _ in program.graph.inputs] == ["float32", "int64"]
+    assert program(np.array([1.0, 2.0], np.float32), 4).numpy().tolist() == [4.0, 8.0]
+    with pytest.raises(td.InvalidArgumentError, match="structure"):
+        program(np.array([1.0, 2.0], np.float32))
+    with pytest.raises(td.TypeMismatchError):
+        program(np.array([1.0, 2.0, 3.0], np.float32), 4)
+
+
+def test_registered_classes():
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Point:
+        x: object
+        y: object
+
+    program = td.from_jax(lambda p: Point(p.y, p.x * 2), Point(1.0, np.arange(2.0)))
+    result = program(Point(3.0, np.arange(2.0)))
+    assert isinstance(result, Point) and float(result.y) == 6.0 and result.x.numpy().tolist() == [0.0, 1.0]
+
+
+def unsupported(a):
+    first = jnp.linalg.eigvals(a)
+    second = jnp.linalg.eigvals(a + 1)
+    return jax.lax.fori_loop(0, 2, lambda i, s: s + jax.lax.linalg.schur(a)[0].sum(), 0.0) + first.sum() + second.sum()
+
+
+def test_everything_that_is_not_supported_is_named():
+    with pytest.raises(td.ImportProgramError) as caught:
+        td.from_jax(unsupported, np.eye(3))
+    message, line = str(caught.value), unsupported.__code__.co_firstlineno
+    assert isinstance(caught.value, NotImplementedError) and isinstance(caught.value, td.Error)
+    assert "got 3 that it cannot" in message
+    assert f"2 x eig: test_import_program.py:{line + 1}, test_import_program.py:{line + 2}" in message
+    assert f"1 x schur: test_import_program.py:{line + 3}" in message
+    assert [f.primitive for f in caught.value.failures].count("eig") == 2
+
+
+def test_callbacks_are_refused():
+    def f(x):
+        return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), jnp.float64), x)
+
+    with pytest.raises(td.ImportProgramError, match="pure_callback"):
+        td.from_jax(f, 1.0)
+
+
+def test_a_rule_that_refuses_an_operand_makes_nan():
+    @jax.custom_jvp
+    def f(x, y):
+        return x * y
+
+    @f.defjvp
+    def _(primals, tangents):
+        if not isinstance(tangents[1], jax.custom_derivatives.SymbolicZero):
+            raise NotImplementedError
+        return f(*primals), tangents[0] * primals[1]
+
+    f.defjvp(_, symbolic_zeros=True)
+    program = td.from_jax(f, 2.0, 3.0)
+    assert float(program(2.0, 3.0)) == 6.0
+    assert float(td.grad(lambda x: program(x, 3.0))(2.0)) == 3.0
+    assert np.isnan(float(td.grad(lambda y: program(2.0, y))(3.0)))
