@@ -82,6 +82,11 @@ class Case:
     def reverse(self, v):
         return jax.jvp(lambda w: self.vjp(*w), (v,), ([jnp.asarray(t) for t in self.tangents],))
 
+    def value_and_vjp(self, v):
+        ys, pull = jax.vjp(self.inexact_outputs, *v)
+        pulled = pull([jnp.conj(jnp.asarray(c)) for c in self.cotangents])
+        return ys, [jnp.conj(c) for c in pulled]
+
     def jax_eval(self):
         if len(self.active_outputs) == len(self.outputs) and self.active:
             try:

@@ -24,9 +24,11 @@ def u(*shape, low=-1.0, high=1.0):
 A = u(4, 4) + 3 * np.eye(4)
 EXPORTED = {
     "elementwise": (
-        lambda x: (jnp.sin(x) * jax.nn.gelu(x), jax.scipy.special.erfinv(x), lax.lgamma(x + 3), x > 0),
+        lambda x: (jnp.sin(x) * jax.nn.gelu(x), jnp.arctanh(x), x > 0),
         (u(5),),
     ),
+    # JAX writes these out as polynomials, of which the derivative is not that of the function.
+    "written_out": (lambda x: tuple(map(lax.stop_gradient, (lax.erf_inv(x), lax.lgamma(x + 3)))), (u(5),)),
     "shapes": (lambda x: (x[::-1, 1:], jnp.pad(x, 1), x.T.reshape(-1), jnp.concatenate([x, x], 1)), (u(3, 4),)),
     "reductions": (
         lambda x: (x.max(0), x.sum(), jnp.argmax(x, 1), jnp.all(x > 0), jnp.cumsum(x, 1), lax.cummax(x)),

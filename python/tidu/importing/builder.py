@@ -70,7 +70,7 @@ class Builder:
 
     def full(self, value, dtype, shape=()):
         shape = tuple(shape)
-        value = bool(value) if dtype == "bool" else value
+        value = bool(value) if dtype == "bool" else complex(value) if dtype in COMPLEX else value
         key = (repr(value), dtype, shape)
         if key not in self.constants:
             attributes = {"value": number_to_json(value), "dtype": dtype, "shape": list(shape)}

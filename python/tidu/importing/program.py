@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _core
 from ..errors import InvalidArgumentError
-from . import (
+from . import (  # noqa: F401
     control,
     elementwise,
     indexing,
@@ -21,7 +21,7 @@ from . import (
     rules,
     shapes,
     special,
-)  # noqa: F401
+)
 from .builder import Builder
 from .dtypes import Unsupported, to_numpy, type_of
 from .translator import Translator

@@ -13,7 +13,7 @@ from .dtypes import COMPLEX, PART_OF, Unsupported, dtype_of, is_inexact, shape_o
 from .special import REFUSALS, text_of
 from .translator import results, rule
 
-MAX_DEPTH = 6  # rules inside of rules of one line, where no two are equal
+MAX_DEPTH = 3  # rules inside of rules of one line, where no two are equal
 
 
 def inner_of(e):

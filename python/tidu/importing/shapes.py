@@ -1,14 +1,14 @@
 """Primitives that only move elements. An array of keys has one axis more than JAX says: that of the two words."""
 
-from .dtypes import Unsupported, ints, is_key, shape_of
+from .dtypes import ints, is_key, shape_of
 from .translator import aval, out_aval, result, rule
 
 
 @rule("reshape")
 def reshape(t, e, xs):
-    if e.params.get("dimensions") is not None:
-        raise Unsupported("reshape", "with dimensions")
-    return t.g.reshape(xs[0], shape_of(out_aval(e)))
+    order = e.params.get("dimensions")  # of the axes, before they are reshaped
+    x = xs[0] if order is None else t.g.transpose(xs[0], order)
+    return t.g.reshape(x, shape_of(out_aval(e)))
 
 
 @rule("squeeze", "expand_dims")

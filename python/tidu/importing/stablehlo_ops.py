@@ -133,13 +133,12 @@ def constant(m, o, xs):
         flat = np.frombuffer(memoryview(ir.DenseResourceElementsAttr(value)), dtype)
         return flat.reshape(shape)
     if dtype == jnp.bfloat16 or np.issubdtype(dtype, np.complexfloating):
-        return elements(ir.DenseElementsAttr(value), shape, dtype)
+        return elements(str(value), shape, dtype)
     return np.array(value).astype(dtype).reshape(shape)
 
 
-def elements(dense, shape, dtype):
-    """Of types that the buffer protocol does not have, by the raw bytes of the attribute's text."""
-    text = str(dense)
+def elements(text, shape, dtype):
+    """Of types that the buffer protocol does not have, by the attribute's text."""
     inner = text[len("dense<") : text.rindex("> : ")]
     if inner.startswith('"0x'):
         return np.frombuffer(bytes.fromhex(inner[3:-1]), dtype).reshape(shape)
