@@ -28,7 +28,7 @@ EXPORTED = {
         (u(5),),
     ),
     # JAX writes these out as polynomials, of which the derivative is not that of the function.
-    "written_out": (lambda x: tuple(map(lax.stop_gradient, (lax.erf_inv(x), lax.lgamma(x + 3)))), (u(5),)),
+    "written_out": (lambda x: (lax.erf_inv(x), lax.lgamma(x + 3)), (u(5),)),
     "shapes": (lambda x: (x[::-1, 1:], jnp.pad(x, 1), x.T.reshape(-1), jnp.concatenate([x, x], 1)), (u(3, 4),)),
     "reductions": (
         lambda x: (x.max(0), x.sum(), jnp.argmax(x, 1), jnp.all(x > 0), jnp.cumsum(x, 1), lax.cummax(x)),
@@ -79,7 +79,7 @@ def test_exported(name):
     assert difference(case.tidu_eval(), case.jax_eval()) <= 1e3
     again = td.from_stablehlo(exported.mlir_module_serialized)
     assert again.graph == case.graph
-    if case.active_outputs:
+    if case.active_outputs and name != "written_out":
         assert difference(case.tidu_jvp(), case.jax_jvp()) <= 1e4
         assert difference(case.tidu_vjp(), case.jax_vjp(False)) <= 1e4
 

@@ -128,18 +128,19 @@ def broadcast(o, xs):
 
 @op("stablehlo.constant", "chlo.constant")
 def constant(m, o, xs):
-    value, (shape, dtype) = o.attributes["value"], type_of(o.results[0].type)
+    shape, dtype = type_of(o.results[0].type)
+    if dtype == jnp.bfloat16 or np.issubdtype(dtype, np.complexfloating):
+        return elements(str(o), shape, dtype)
+    value = o.attributes["value"]
     if str(value).startswith("dense_resource"):
         flat = np.frombuffer(memoryview(ir.DenseResourceElementsAttr(value)), dtype)
         return flat.reshape(shape)
-    if dtype == jnp.bfloat16 or np.issubdtype(dtype, np.complexfloating):
-        return elements(str(value), shape, dtype)
     return np.array(value).astype(dtype).reshape(shape)
 
 
 def elements(text, shape, dtype):
-    """Of types that the buffer protocol does not have, by the attribute's text."""
-    inner = text[len("dense<") : text.rindex("> : ")]
+    """Of types that the bindings do not read, by the text of the operation."""
+    inner = text[text.index("dense<") + len("dense<") : text.rindex("> : ")]
     if inner.startswith('"0x'):
         return np.frombuffer(bytes.fromhex(inner[3:-1]), dtype).reshape(shape)
     tokens = inner.replace("[", " ").replace("]", " ").replace("(", " ").replace(")", " ").replace(",", " ").split()
