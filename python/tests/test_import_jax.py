@@ -462,3 +462,23 @@ def test_rule_that_is_not_the_derivative_holds_at_every_order():
         g = td.grad(g)
         assert float(g(1.5)) == pytest.approx(2.0**order * 1.5)
     assert len(program.to_json()) < 4000  # the rule refers to itself, and is not written out again and again
+
+
+def test_rules_inside_of_rules_that_differ_only_in_what_they_close_over():
+    def outer(k):
+        @jax.custom_vjp
+        def inner(x):
+            return jnp.sin(x)
+
+        inner.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (k * jnp.cos(x) * ct,))
+
+        @jax.custom_jvp
+        def f(x):
+            return inner(x) * 1.0
+
+        f.defjvp(lambda p, t: (f(p[0]), inner(p[0]) * t[0]))  # the derivative is inner, its derivative k cos
+        return f
+
+    f = td.from_jax(lambda x: outer(1.0)(x) + outer(10.0)(x), 0.3)
+    assert float(td.grad(f)(0.3)) == pytest.approx(2 * np.sin(0.3))
+    assert float(td.grad(td.grad(f))(0.3)) == pytest.approx(11 * np.cos(0.3))

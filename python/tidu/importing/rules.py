@@ -10,7 +10,8 @@ from jax._src import ad_util
 from jax.extend import core as jcore
 
 from .dtypes import COMPLEX, PART_OF, Unsupported, dtype_of, is_inexact, shape_of, type_of
-from .special import REFUSALS, text_of
+from .keys import text_of
+from .special import REFUSALS
 from .translator import results, rule
 
 MAX_DEPTH = 3  # rules inside of rules of one line, where no two are equal
@@ -256,7 +257,9 @@ def custom_linear_solve(t, e, xs):
     if jaxprs.transpose_solve is not None:
         graphs["transpose_solve"] = [t.graph("transpose_solve", avals, transpose_solve)]
     types = [(dtype_of(a.dtype), shape_of(a)) for a in avals[n:]]
-    ys = t.g.emit("custom_linear_solve", xs, types, num_consts=n, **graphs)
+    # JAX then takes matvec for its transpose, in derivatives by a matrix too whose tangent is not symmetric.
+    symmetric = jaxprs.vecmat is jaxprs.matvec and not any(dtype in COMPLEX for dtype, _ in types)
+    ys = t.g.emit("custom_linear_solve", xs, types, num_consts=n, symmetric=symmetric, **graphs)
     if len(e.outvars) == count:
         return ys
     stopped = [t.g.unary("stop_gradient", x) if is_inexact(a) else x for x, a in zip(xs, avals)]

@@ -1,10 +1,7 @@
 """Primitives that JAX, or a library, computes by functions of jax.numpy: traced, with the JVP rule that JAX has for
 them."""
 
-import hashlib
 import math
-import re
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -16,30 +13,11 @@ from jax._src.lax import linalg as lax_linalg
 from jax._src.lax import special as lax_special
 from jax._src.random import core as random_core
 
-from .dtypes import is_inexact, is_key, shape_of, type_of
+from .dtypes import is_inexact, shape_of, type_of
+from .keys import text_of, without_addresses
 from .translator import RULES, out_aval, rule
 
 REFUSALS = (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError)
-
-
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-
-
-def without_addresses(text):
-    """Equal for objects of one kind: libraries make new ones for each call."""
-    return ADDRESS.sub("", text)
-
-
-def text_of(closed):
-    """A text that two closed jaxprs share if they compute the same; numbers in full."""
-    with np.printoptions(precision=17, threshold=sys.maxsize):
-        text = str(closed.jaxpr)
-    return without_addresses(text), tuple(hash_of(c) for c in closed.consts)
-
-
-def hash_of(x):
-    x = np.asarray(jax.random.key_data(x) if hasattr(x, "dtype") and is_key(x.dtype) else x)
-    return hashlib.sha256(x.tobytes()).digest(), str(x.dtype), x.shape
 
 
 def leaves_of(v):
