@@ -44,7 +44,7 @@ void add_cases(const std::filesystem::path& path, std::vector<ConformanceCase>& 
 
 }  // namespace
 
-std::vector<ConformanceCase> conformance_cases(std::size_t stride) {
+std::vector<ConformanceCase> sampled_conformance_cases(std::size_t stride) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "tests/data/conformance"))
     if (entry.path().extension() == ".json") paths.push_back(entry.path());

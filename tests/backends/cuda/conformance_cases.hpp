@@ -18,7 +18,7 @@ struct ConformanceCase {
 };
 
 /// Those of every so many files, and all with arrays without elements; of them this process's share.
-std::vector<ConformanceCase> conformance_cases(std::size_t stride);
+std::vector<ConformanceCase> sampled_conformance_cases(std::size_t stride);
 
 /// Checks each, put on a stream plainly, captured, and replayed. Those without a kernel are counted.
 void check_conformance(const CudaExecutor& cuda, const std::vector<ConformanceCase>& cases,
