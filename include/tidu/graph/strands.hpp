@@ -5,6 +5,7 @@
 
 namespace tidu {
 
+/// The name that RegionBinding had.
 using Strand [[deprecated("use RegionBinding")]] = RegionBinding;
 
 }  // namespace tidu
