@@ -234,7 +234,7 @@ struct Row {
   Rule rule;
   Takes takes = Takes::elements;
 };
-constexpr Row rows[] = {
+constexpr Row lowering_rows[] = {
     {"add", two<VectorOp::add>},
     {"sub", two<VectorOp::sub>},
     {"mul", two<VectorOp::mul>},
@@ -327,7 +327,7 @@ const Table* table_of(std::span<const Row> rows_of) {
   return table;
 }
 const Row* row_of(std::string_view name, DType dtype) {
-  static const Table* const of_floating = table_of(rows);
+  static const Table* const of_floating = table_of(lowering_rows);
   static const Table* const of_whole = table_of(whole_rows);
   const Table& table = dtype == i32 || dtype == i64 ? *of_whole : *of_floating;
   const auto it = table.find(name);
