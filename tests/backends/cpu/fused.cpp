@@ -1,5 +1,5 @@
-// Fused groups against the same operations one by one, bit for bit: random graphs of all dtypes, sizes around
-// blocks and vectors, with and without generated code, for one thread and for two.
+// Fused groups against the same operations one by one, bit for bit: random graphs of all dtypes, sizes
+// around blocks and vectors, with and without generated code, for one thread and for two.
 #include "cpu/compare.hpp"
 
 using namespace tidu;
@@ -7,7 +7,7 @@ using namespace tidu::test;
 
 namespace {
 
-constexpr DType dtypes[] = {bool_, i32, i64, f32, f64, c64, c128};
+constexpr DType all_dtypes[] = {bool_, i32, i64, f32, f64, c64, c128};
 
 // A random graph of element-wise operations on `size` elements, folds, and things between.
 Graph random_graph(std::int64_t size, int operations, std::mt19937_64& random) {
@@ -44,7 +44,7 @@ Graph random_graph(std::int64_t size, int operations, std::mt19937_64& random) {
       case 3: values.push_back(ops::tanh(a)); break;
       case 4: values.push_back(ops::lt(a, b)); break;
       case 5: values.push_back(ops::select_n(mask, a, b)); break;
-      case 6: values.push_back(ops::convert_element_type(a, dtypes[random() % 5])); break;
+      case 6: values.push_back(ops::convert_element_type(a, all_dtypes[random() % 5])); break;
       case 7:
         values.push_back(ops::convert_element_type(pick([](DType dtype) { return dtype != c128; }), bool_));
         break;
