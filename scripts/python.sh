@@ -28,7 +28,7 @@ CMAKE_PREFIX_PATH=$prefix CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD CCACHE_DEPEND=1
   --config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache -w "$folder/wheel" ./python
 wheel=$(ls -t "$folder"/wheel/tidu-*.whl | head -n 1)
 "${pip[@]}" install --force-reinstall --no-deps "$wheel"
-"${pip[@]}" install "$wheel[test,notebook]"
+"${pip[@]}" install "$wheel[test,notebook,jax]"
 
 # What the module needs is the C and C++ libraries of any Linux alone.
 module=$(echo "$folder"/venv/lib/python3*/site-packages/tidu/_core.*.so)

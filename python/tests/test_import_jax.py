@@ -394,7 +394,7 @@ case(
     KEY,
 )
 case("random_gamma", lambda k, a: jax.random.gamma(k, a), KEY, u(3, low=0.5, high=3.0), bound=1e6)
-case("random_location", lambda k, m: m + jnp.exp(m) * jax.random.normal(k, (3,)), KEY, u(3))
+case("random_location", lambda k, m: m + jnp.exp(m) * jax.random.normal(k, (3,), m.dtype), KEY, u(3))
 
 MARGIN_OF_F32 = {"igamma": 100, "igammac": 100, "betainc": 100, "random_gamma": 1000, "zeta": 100}
 # What JAX has no second derivative or forward mode for, or where the difference is one of conventions.
