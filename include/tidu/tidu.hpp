@@ -80,6 +80,7 @@
 #include <tidu/optimizer/cache.hpp>
 #include <tidu/optimizer/optimize.hpp>
 #include <tidu/optimizer/passes.hpp>
+#include <tidu/primitives/batching.hpp>
 #include <tidu/primitives/collectives.hpp>
 #include <tidu/primitives/control_flow.hpp>
 #include <tidu/primitives/convolution.hpp>

@@ -13,6 +13,7 @@
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/rules.hpp"
+#include "tidu/primitives/batching.hpp"
 
 namespace tidu::python {
 namespace {
@@ -200,15 +201,6 @@ Values batch(BatchContext& c) {
   return results;
 }
 
-// The same op on operands that all have the axis.
-Values batch_elementwise(BatchContext& c) {
-  const auto broadcast = c.emitter().primitives().vocabulary().broadcast;
-  std::vector<Value> operands;
-  for (std::size_t i = 0; i < c.num_operands(); ++i)
-    operands.push_back(c.batched(i) ? c.operand(i) : broadcast(c.operand(i), c.size()));
-  return c.emitter().emit(c.op(), operands);
-}
-
 void kernel(const KernelCall& c) {
   in_python(ErrorKind::execution, place_of(c.op(), "kernel"), [&] {
     nb::list operands;
@@ -309,7 +301,7 @@ DefinedPrimitive define(const std::string& name, int arity, int num_results, nb:
   if (record.batch_rule) {
     record.batch = batch;
   } else if (elementwise) {
-    record.batch = batch_elementwise;
+    record.batch = prim::batch_elementwise;
   }
   try {
     enter(record);

@@ -6,6 +6,7 @@
 #include "c/support.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/rules.hpp"
+#include "tidu/primitives/batching.hpp"
 #include "tidu/tensor/kernel.hpp"
 
 using namespace tidu;
@@ -110,15 +111,6 @@ Values batch(BatchContext& c) {
   return results;
 }
 
-// The same op on operands that all have the axis.
-Values batch_elementwise(BatchContext& c) {
-  const auto broadcast = c.emitter().primitives().vocabulary().broadcast;
-  std::vector<Value> operands;
-  for (std::size_t i = 0; i < c.num_operands(); ++i)
-    operands.push_back(c.batched(i) ? c.operand(i) : broadcast(c.operand(i), c.size()));
-  return c.emitter().emit(c.op(), operands);
-}
-
 void kernel(const KernelCall& c) {
   std::vector<const void*> operands;
   std::vector<void*> results;
@@ -203,7 +195,7 @@ void fill(const Call& call, const tidu_primitive_functions& given, tidu_primitiv
   if (given.batch != nullptr) {
     to.batch = batch;
   } else if (to.has_trait(Trait::elementwise)) {
-    to.batch = batch_elementwise;
+    to.batch = prim::batch_elementwise;
   }
 }
 
