@@ -10,12 +10,12 @@ import numpy as np
 from .. import _core
 from ..errors import InvalidArgumentError
 from . import (  # noqa: F401
+    contractions,
     control,
     elementwise,
     indexing,
     libraries,
     linalg,
-    products,
     randomness,
     reductions,
     rules,

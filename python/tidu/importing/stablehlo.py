@@ -18,6 +18,7 @@ from jaxlib.mlir.dialects import stablehlo as dialect
 from ..errors import ImportProgramError, InvalidArgumentError
 from .dtypes import Unsupported
 from .program import from_jax
+from .registry import entering
 from .translator import Failure
 
 DTYPES = {
@@ -33,18 +34,8 @@ for _bits in (8, 16, 32, 64):
     DTYPES[f"i{_bits}"] = np.dtype(f"int{_bits}")
     DTYPES[f"ui{_bits}"] = np.dtype(f"uint{_bits}")
 OPS = {}
+op = entering(OPS)  # of f(module, operation, operands) -> a result or a list of them
 LOCATION = re.compile(r'"([^"]*)":(\d+):')
-
-
-def op(*names):
-    """Registers how to evaluate operations: f(module, operation, operands) -> a result or a list of them."""
-
-    def register(f):
-        for name in names:
-            OPS[name] = f
-        return f
-
-    return register
 
 
 def type_of(value_type):

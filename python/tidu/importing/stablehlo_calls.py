@@ -7,6 +7,7 @@ from jax._src.lax import linalg as lax_linalg
 from jaxlib.mlir import ir
 
 from .dtypes import Unsupported
+from .registry import entering
 from .stablehlo import attribute, op, type_of
 
 
@@ -26,15 +27,7 @@ def rng(m, o, xs):
 
 
 TARGETS = {}
-
-
-def target(*names):
-    def register(f):
-        for name in names:
-            TARGETS[name] = f
-        return f
-
-    return register
+target = entering(TARGETS)
 
 
 def lapack(*routines):

@@ -18,18 +18,11 @@ from jax.extend import core as jcore
 from ..errors import ImportProgramError
 from .builder import MAX_KNOWN, Builder
 from .dtypes import EMULATED, SAME, Unsupported, dtype_of, is_float0, is_key, shape_of, type_of, width
+from .registry import entering
 
 RULES = {}
+rule = entering(RULES)  # of f(translator, equation, operands)
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def rule(*names):
-    def register(f):
-        for name in names:
-            RULES[name] = f
-        return f
-
-    return register
 
 
 def closed_jaxpr(jaxpr):
