@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 import tidu as td
+from threads import in_threads
 
 
 def close(got, expected):
@@ -200,26 +201,17 @@ def test_threads():
     x = td.array(np.linspace(0.0, 1.0, 20000))
     g = td.jit(f)
     expected = float(g(x))
-    failures = []
 
     def work(k):
-        try:
-            for i in range(30):
-                assert float(g(x)) == expected
-                assert float(td.jit(lambda x: td.sum(x) * float(k))(x)) == pytest.approx(10000.0 * k)
-                w = x.copy().requires_grad_()
-                f(w).backward(workers=2)
-                close(w.grad, np.asarray(td.grad(f)(x)))
-                td.asarray(np.arange(10000.0)) + 1.0
-        except BaseException as error:
-            failures.append(error)
+        for i in range(30):
+            assert float(g(x)) == expected
+            assert float(td.jit(lambda x: td.sum(x) * float(k))(x)) == pytest.approx(10000.0 * k)
+            w = x.copy().requires_grad_()
+            f(w).backward(workers=2)
+            close(w.grad, np.asarray(td.grad(f)(x)))
+            td.asarray(np.arange(10000.0)) + 1.0
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert failures == []
+    in_threads(work, 4)
 
 
 def test_lock_is_released():
