@@ -26,8 +26,7 @@ inline std::size_t scaled(std::size_t count) {
 /// goes through sizes or kinds may leave out those that take the same ways through the code as others.
 inline bool shortened() { return scaled(100) < 100; }
 
-/// Whether case `index` of those that a test counts through runs: each at the full count, one in ten at a
-/// tenth.
+/// Does case `index` of a test run? At full counts every case does, at a tenth of them one in ten.
 inline bool sampled(std::size_t index) { return index % (100 / scaled(100)) == 0; }
 
 }  // namespace tidu::test
