@@ -97,10 +97,11 @@ function(tidu_private_options target)
   if(NOT PROJECT_IS_TOP_LEVEL)
     return()
   endif()
-  set(flags -Wall -Wextra -Wconversion -Wshadow)
-  if(CMAKE_UNITY_BUILD)  # one file's names are no shadows of another's
-    list(REMOVE_ITEM flags -Wshadow)
-  endif()
+  # Where sources are compiled together, the names of one file are no shadows of another's: there only g++ can tell which variables
+  # hide others of the same function.
+  set(grouped "$<BOOL:$<TARGET_PROPERTY:${target},UNITY_BUILD>>")
+  set(local_shadow "$<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>")
+  set(flags -Wall -Wextra -Wconversion "$<IF:${grouped},${local_shadow},-Wshadow>")
   if(TIDU_WERROR)
     list(APPEND flags -Werror)
   endif()
