@@ -34,7 +34,7 @@ MAY_INCLUDE = {
 # Room -> folder of it -> what other folders of it that one may include.
 INSIDE = {
     "cpu": {"schedule": [], "kernels": [], "products": ["kernels", "schedule"], "convolution": ["kernels", "products"],
-            "groups": ["kernels", "schedule"]},
+            "groups": ["kernels", "schedule"], "steps": ["groups", "kernels", "products", "schedule"]},
     "cuda": {"kernels": [], "libraries": [], "rules": ["kernels"]},
 }
 # Headers directly in include/tidu/: the room each belongs to (None: any room may include it, and it includes nothing). That of C is c.h.

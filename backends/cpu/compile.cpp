@@ -2,20 +2,19 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <unordered_set>
 #include <utility>
 
 #include "cpu/compiled.hpp"
-#include "cpu/donation.hpp"
 #include "cpu/groups/fused.hpp"
 #include "cpu/groups/fused_rows.hpp"
 #include "cpu/groups/runs.hpp"
 #include "cpu/loop.hpp"
-#include "cpu/node_memory.hpp"
 #include "cpu/operation_plans.hpp"
-#include "cpu/placed_parts.hpp"
 #include "cpu/products/product_group.hpp"
-#include "cpu/step_fusions.hpp"
+#include "cpu/steps/donation.hpp"
+#include "cpu/steps/step_passes.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -50,33 +49,11 @@ class Compiler {
     const Schedule& schedule = given_.schedule();
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
-    // What is moved may live on where that takes little more memory in all, or is little itself.
-    constexpr std::size_t any = ~std::size_t{0}, little = std::size_t{1} << 19;
-    take_over(any);
-    if (plan_->large_bytes > given_.plan().large_bytes + little) take_over(little);
+    fuse_steps();
     place_small_values();
-    std::vector<Run> blocks;
-    if (runs(CpuPass::straight_line)) blocks = find_runs(to_.program_, options_, step_fusions_.bound);
-    auto next_run = blocks.begin();
-    for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
-      const ScheduleNode& node = schedule.nodes[i];
-      if (next_run != blocks.end() && next_run->first == i) {
-        run(*next_run, node.index);
-        for (std::size_t k = 0; k < next_run->count; ++k) told_.cannot_fail.insert(i + k);
-        i += next_run->count - 1;  // of nodes of size 1
-        ++next_run;
-      } else if (const auto own = step_fusions_.plans.find(i);
-                 own != step_fusions_.plans.end() && !own->second) {
-        continue;  // others do it
-      } else if (node.kind != NodeKind::operation || own != step_fusions_.plans.end()) {
-        composite(i);
-      } else if (step_fusions_.done.empty() || !step_fusions_.done[node.index]) {
-        if (step(node.index)) told_.cannot_fail.insert(i);
-      }
-    }
+    make_instructions();
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
-    if (runs(CpuPass::donation))
-      to_.donated_ = find_donated_inputs(to_.program_, step_fusions_, told_, kernels_);
+    if (runs(CpuPass::donation)) to_.donated_ = find_donated_inputs(to_.program_, *fused_, told_);
     to_.mode_ = to_.find_mode(options_.depth);
   }
 
@@ -190,10 +167,9 @@ class Compiler {
     return static_cast<std::uint32_t>(to_.plans_.size() - 1);
   }
 
-  // Returns whether it cannot fail.
-  bool step(std::uint32_t index) {
-    const std::uint32_t sum = step_fusions_.sums_into.empty() ? no_index : step_fusions_.sums_into[index];
-    if (sum == index) return true;  // another makes it
+  // Adds the instruction of an operation, which absorbs the addition `sum` unless that is no_index. Returns
+  // whether it cannot fail.
+  bool operation(std::uint32_t index, std::uint32_t sum) {
     const std::uint32_t at = sum == no_index ? cached_plan(index) : keep(plans_.plan_adding(index), index);
     const Plan& plan = to_.plans_[at];
     const OperationRecord& record = graph_.data().operations[index];
@@ -230,19 +206,47 @@ class Compiler {
     to_.operations_.push_back(index);
     return plan.cannot_fail;
   }
-  // Who does what, and the memory for that: what steps do beside has changed who reads what, and when.
-  void take_over(std::size_t max_kept) {
-    step_fusions_ = find_step_fusions(given_, plans_, options_, kernels_, around_, max_kept);
-    std::vector<passes::PlacedPart> parts;
-    if (runs(CpuPass::concat_in_place)) parts = find_placed_parts(given_, step_fusions_);
-    const bool as_given = step_fusions_.done.empty() && parts.empty();
-    to_.program_ = as_given ? given_ : place_again(given_, step_fusions_.values, parts);
-    plan_ = &to_.program_.plan();
+  // Runs the step passes and assigns buffers. Copy elision may keep roots alive if that takes little more
+  // memory in all; else the passes run again, and it keeps small roots alone.
+  void fuse_steps() {
+    constexpr std::size_t any = ~std::size_t{0}, little = std::size_t{1} << 19;
+    for (const std::size_t max_kept : {any, little}) {
+      fused_ =
+          std::make_unique<StepGraph>(given_, plans_, options_, around_, kernels_.has_foreign(), max_kept);
+      run_step_passes(*fused_);
+      to_.program_ = fused_->assign_buffers();
+      plan_ = &to_.program_.plan();
+      if (plan_->large_bytes <= given_.plan().large_bytes + little) return;
+    }
+  }
+  // One instruction for each step or straight-line kernel.
+  void make_instructions() {
+    const Schedule& schedule = given_.schedule();
+    std::vector<Run> blocks;
+    if (runs(CpuPass::straight_line))
+      blocks = find_runs(to_.program_, options_, fused_->changed_operations());
+    auto next_run = blocks.begin();
+    for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
+      const ScheduleNode& node = schedule.nodes[i];
+      const Step* const step = fused_->empty() ? nullptr : &fused_->at(i);
+      if (next_run != blocks.end() && next_run->first == i) {
+        run(*next_run, node.index);
+        for (std::size_t k = 0; k < next_run->count; ++k) told_.cannot_fail.insert(i + k);
+        i += next_run->count - 1;  // of nodes of size 1
+        ++next_run;
+      } else if (step != nullptr && step->absorbed) {
+        continue;
+      } else if (node.kind != NodeKind::operation || (step != nullptr && step->plan)) {
+        composite(i);
+      } else if (operation(node.index, step == nullptr ? no_index : step->addition)) {
+        told_.cannot_fail.insert(i);
+      }
+    }
   }
   Plan plan_of_composite(std::size_t node) {
-    if (const auto found = step_fusions_.plans.find(node); found != step_fusions_.plans.end())
-      return found->second;
-    const passes::NodeValues& values = step_fusions_.values[node];
+    const Step& step = fused_->at(node);
+    if (step.plan) return *step.plan;
+    const passes::NodeValues& values = step.values;
     const Schedule& schedule = to_.program_.schedule();
     const ScheduleNode& at = schedule.nodes[node];
     if (at.kind == NodeKind::blocked_loop)
@@ -251,10 +255,8 @@ class Compiler {
     if (at.kind == NodeKind::product_group)
       return plan_product_group(to_.program_, node, values, options_, kernels_);
     if (at.index != 0)
-      return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_, step_fusions_.transposed);
-    const auto found = step_fusions_.around_fusion.find(node);
-    return plan_group(to_.program_, node, values, options_, kernels_,
-                      found == step_fusions_.around_fusion.end() ? nullptr : &found->second);
+      return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_, step.transposed.get());
+    return plan_group(to_.program_, node, values, options_, kernels_, step.around_fusion.get());
   }
   // Its pointers follow.
   void general(Plan plan, std::size_t num_operands, std::uint32_t operation) {
@@ -270,7 +272,7 @@ class Compiler {
     to_.operations_.push_back(operation);
   }
   void composite(std::size_t node) {
-    const passes::NodeValues& values = step_fusions_.values[node];
+    const passes::NodeValues& values = fused_->at(node).values;
     const std::vector<ScheduleNode>& nodes = given_.schedule().nodes;
     // What an error names: a group's first operation, or what makes a loop's first result.
     const std::uint32_t named = nodes[node].kind == NodeKind::blocked_loop
@@ -345,7 +347,7 @@ class Compiler {
   std::vector<bool> is_scalar_;          // by plan
   std::array<Recent, 256> recent_{};
   OperationPlans plans_;
-  StepFusions step_fusions_;
+  std::unique_ptr<StepGraph> fused_;
   ToldByPlans told_;
 };
 

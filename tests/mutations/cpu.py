@@ -7,7 +7,7 @@ def fault(*what):
 
 COMPILE = "backends/cpu/compile.cpp"
 COMPILED = "backends/cpu/compiled.cpp"
-TAKEOVERS = "backends/cpu/step_fusions.cpp"
+STEPS = "backends/cpu/steps/"
 
 # Operations on short arrays as one piece of code.
 RUNS = "backends/cpu/groups/runs_plan.cpp"
@@ -24,7 +24,7 @@ fault("runs", "arrays of two lengths are in one run", RUNS,
 fault("runs", "arrays of two dtypes are in one run", RUNS,
       "(kind.dtype != bool_ && dtype_ != bool_ && kind.dtype != dtype_)", "false")
 fault("runs", "an addition that a product does is in a run, too", RUNS,
-      "(alone_.empty() || !alone_[node.index])", "(alone_.empty() || true)")
+      "(excluded_.empty() || !excluded_[node.index])", "(excluded_.empty() || true)")
 fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "backends/cpu/groups/runs_x86.cpp",
       "      has_tail_ = false;\n", "")
 fault("runs", "sums begin with +0 where a vector is not filled", "backends/cpu/groups/runs_x86.cpp",
@@ -42,7 +42,7 @@ fault("folds", "of rows side by side one is left out", "backends/cpu/groups/redu
       "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")
 
 # Columns that groups gather, and rows of columns that they make.
-COLUMNS = "backends/cpu/groups/fused_columns.cpp"
+COLUMNS = STEPS + "gather_prologues.cpp"
 fault("columns", "a group that folds has columns", COLUMNS,
       "if (!member.primitive().has_trait(Trait::elementwise) || (rows >= 0 && rows != size)) return 0;",
       "if (!member.primitive().has_trait(Trait::elementwise)) continue;\n"
@@ -66,7 +66,7 @@ fault("decompositions", "columns behind a panel are not solved for", "backends/c
       ".template triangularView<Eigen::UnitLower>().solveInPlace(right);", ";")
 
 # Slices, pads and rolls that groups read where they come from, and where they stand in a schedule.
-MOVED_LINES, FIND_LINES = "backends/cpu/groups/moved_lines.cpp", "backends/cpu/groups/find_lines.cpp"
+MOVED_LINES, FIND_LINES = "backends/cpu/groups/moved_lines.cpp", STEPS + "fused_loads.cpp"
 fault("lines", "what was rolled is cut as if it were not", MOVED_LINES, "  if (axis.turn != 0) {\n    const bool behind",
       "  if (axis.turn < 0) {\n    const bool behind")
 fault("lines", "a slice of what was padded begins where that does", MOVED_LINES,
@@ -76,7 +76,7 @@ fault("lines", "what is around what was padded is taken for the same", MOVED_LIN
 fault("lines", "what something else reads, too, is not made", FIND_LINES,
       "reading[record.first_output] != readers[record.first_output]", "readers[record.first_output] == 0")
 fault("lines", "what an operation moves that is made after all is not made", FIND_LINES,
-      "    for (const ValueId id : move.inputs()) make(id);\n", "")
+      "    for (const ValueId id : move.inputs()) materialize(id);\n", "")
 BETWEEN = "backends/cpu/schedule/moves_between"
 mutation("moves between", "a move stands where it stood, behind a group that reads it", BETWEEN + ".hpp",
          "std::min(places_[at_[root]].before, node)", "std::max(places_[at_[root]].before, node)", programs=("test_cpu",))
@@ -87,17 +87,17 @@ mutation("moves between", "a group reads what is moved of what it makes", "backe
          "made_by_[id] >= node", "made_by_[id] > node", programs=("test_cpu",))
 
 # Products that are added to something.
-UPDATE = "backends/cpu/products/product_update.cpp"
+UPDATE = STEPS + "matmul_epilogues.cpp"
 fault("updates", "a product that something else reads is in no memory", UPDATE,
       "    if (readers_[id] != 1 + 2 * outputs_[id]) return false;\n", "")
 fault("updates", "a product that is an output, too, is in no memory", UPDATE,
       "    if (outputs_[id] != 0) update.kept = id;\n", "")
 fault("updates", "what is scaled may be a result", UPDATE,
-      " || values_[node].results.size() != 1) return", ") return",
-      (UPDATE, "values_[node].results[0] != sum.output()", "values_[node].results.back() != sum.output()"))
+      " || results.size() != 1) return", ") return",
+      (UPDATE, "results[0] != sum.output()", "results.back() != sum.output()"))
 fault("updates", "a product is added to itself", UPDATE, " || update.x == id)", ")")
-fault("updates", "the result is written where the second operand is read", TAKEOVERS,
-      "values.whole = {operands[0], operands[1]};", "values.whole = {operands[0]};")
+fault("updates", "the result is written where the second operand is read", UPDATE,
+      "values.whole = {values.operands[0], values.operands[1]};", "values.whole = {values.operands[0]};")
 fault("updates", "an operand that is to be packed is read where it lies", "backends/cpu/products/product.cpp",
       "if (product.lhs.packed || product.rhs.packed) return std::nullopt;", "if (product.lhs.packed) return std::nullopt;")
 fault("updates", "a product that is subtracted from is subtracted", UPDATE,
@@ -105,7 +105,7 @@ fault("updates", "a product that is subtracted from is subtracted", UPDATE,
       "if (!is_second && sum.inputs()[0] != scaled.output()) return std::nullopt;")
 
 # Outputs that take the memory of inputs.
-REUSED = "backends/cpu/donation.cpp"
+REUSED = STEPS + "donation.cpp"
 fault("donation", "what is read later is written over", REUSED,
       "input != position_.end() && last_read_[input->second] == node;",
       "input != position_.end() && last_read_[input->second] >= node;")
@@ -114,7 +114,7 @@ fault("donation", "what is read as a whole is written over", REUSED,
 fault("donation", "an input that is an output, too, is written over", REUSED,
       "    for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);\n", "")
 fault("donation", "the product of an update is written over what the sum reads", REUSED,
-      "      if (id != values.results[0] && step_fusions_.plans.count(node) != 0) continue;\n", "")
+      "      if (id != values.results[0] && steps_.at(node).plan) continue;\n", "")
 fault("donation", "a group of several passes is taken for one", "backends/cpu/groups/fused.cpp",
       "return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr", "return columns_ == nullptr")
 fault("donation", "what may fail behind a step that writes over an input is called safe", REUSED,
@@ -122,14 +122,14 @@ fault("donation", "what may fail behind a step that writes over an input is call
 fault("donation", "nothing is called safe behind a step that may fail", REUSED,
       "std::size_t k = num_unsafe; k <", "std::size_t k = num_unsafe; num_unsafe == 0 && k <")
 fault("donation", "whatever is no group may fail", "backends/cpu/compile.cpp",
-      "if (step(node.index)) told_", "if (!step(node.index)) told_")
+      "else if (operation(node.index, ", "else if (!operation(node.index, ")
 fault("donation", "tensors that others refer to are written over", COMPILED,
       "!x->exclusive() ||", "false ||")
 fault("donation", "what is given twice is written over", COMPILED, "if (times[own] == 1 && (", "if ((")
 
 # Moves of moves.
-MOVES = "backends/cpu/moves.cpp"
-PARTS = "backends/cpu/moved_parts.cpp"
+MOVES = STEPS + "copy_elision.cpp"
+PARTS = STEPS + "moved_parts.cpp"
 fault("moves", "a move whose result is an output is left out", MOVES,
       "    for (const ValueId id : graph_.outputs()) readers_.erase(program_.roots()[id]);\n", "")
 fault("moves", "what is read in another shape is left out", MOVES,
@@ -142,33 +142,33 @@ fault("moves", "a slice begins where its own steps lead", PARTS,
       "      made[0].offset += starts[k] * axis.stride;\n")
 fault("moves", "parts of a part begin where the part does", PARTS,
       "part.axes[along].begin += begin;", "part.axes[along].begin = begin;")
-fault("moves", "what is copied from does not live until then", COMPILE,
-      "const bool as_given = step_fusions_.done.empty() && parts.empty();",
-      "const bool as_given = step_fusions_.transposed.empty() && parts.empty();")
+fault("moves", "what is copied from does not live until then", STEPS + "step_graph.cpp",
+      "return step.absorbed || step.plan || ", "return ")
 
 # Operands of concatenates in their places.
-PARTS = "backends/cpu/placed_parts.cpp"
+PARTS = STEPS + "concat_in_place.cpp"
 fault("parts", "all parts are made at the beginning", PARTS, "      offset += bytes;\n", "")
-fault("parts", "no part is made in its place", PARTS, "if (!program.options().in_place) return {};", "return {};")
+fault("parts", "no part is made in its place", PARTS, "if (steps.program().options().in_place && !steps.empty())", "if (false)")
 fault("parts", "parts of what is no stretch are taken for such", PARTS,
       "AxisShape::of(graph_.type(result), axis).outer == 1;", "AxisShape::of(graph_.type(result), axis).outer > 0;")
 
 # Transposes that groups of rows do.
-TURNED = "backends/cpu/groups/transpose_epilogue.cpp"
+TURNED = STEPS + "transpose_epilogues.cpp"
+TRANSPOSING = "backends/cpu/groups/transpose_epilogue.cpp"
 fault("transpose epilogues", "the result is written where the group reads", TURNED,
-      "    values[node].whole = values[node].operands;\n", "")
+      "    values.whole = values.operands;\n", "")
 fault("transpose epilogues", "what others read too is in no memory", TURNED,
-      "    if (readers[value] != 1) continue;\n", "")
+      "    if (readers[value] != 1) return;\n", "")
 fault("transpose epilogues", "a group with rows of several periods does a transpose", TURNED,
       "!plan.folds.empty() || plan.period != 1 || ", "!plan.folds.empty() || ")
 fault("transpose epilogues", "a transpose of folds is thought to be of elements", TURNED,
       " || type.size() != plan.rows * plan.code.columns)", ")")
 fault("transpose epilogues", "a group that folds all rows does a transpose", TURNED,
       "!plan.folds.empty() || plan.period != 1 || ", "plan.period != 1 || ")
-fault("transpose epilogues", "pieces are cut within rows", TURNED,
+fault("transpose epilogues", "pieces are cut within rows", TRANSPOSING,
       "if (cut == rank || axes[cut].from % columns != 0 || type.size() == 0)",
       "if (cut == rank || type.size() == 0 * columns)")
-fault("transpose epilogues", "the last piece is as long as others", TURNED,
+fault("transpose epilogues", "the last piece is as long as others", TRANSPOSING,
       "  axes[0].extent = copy.extent_ - (copy.of_each_ - 1) * copy.at_once_;\n", "")
 
 # Groups of rows: places and periods, and straight-line code where nothing is folded.
@@ -189,7 +189,7 @@ fault("rows", "rows of a period are read in two ways", "backends/cpu/groups/rows
       "          break;")
 
 fault("moves", "whatever more memory it takes, what is moved lives on", COMPILE,
-      "if (plan_->large_bytes > given_.plan().large_bytes + little)", "if (little == 0)")
+      "if (plan_->large_bytes <= given_.plan().large_bytes + little) return;", "if (little != 0) return;")
 
 # Terms and elements that are left out of products.
 ZEROS = "backends/cpu/products/gemm_zeros.hpp"
@@ -213,7 +213,8 @@ fault("folds", "lines of windows are those of the first rows", "backends/cpu/gro
       "x + walk.offset() + begin * s.inner, s.inner, count, value", "x + begin * s.inner, s.inner, count, value")
 
 # What a run takes.
-fault("memory", "a term that is added to a sum has a place", "backends/cpu/step_fusions.cpp", "    leave_sums();\n", "")
+fault("memory", "a term that is added to a sum has a place", STEPS + "accumulate_in_place.cpp",
+      "    step.values.results = {addition.output()};\n", "")
 fault("memory", "constants of programs inside are not counted", "backends/cpu/compile.cpp",
       "besides_.constants += bytes;", "if (&besides_ == &to_.besides_) besides_.constants += bytes;")
 fault("memory", "blocks are whole huge pages", "backends/cpu/arena.cpp", "const std::size_t rounded = to_whole_pages(bytes);\n  const Block",
@@ -245,14 +246,14 @@ fault("gemm", "0.0 is added as the result is", "backends/cpu/products/gemm_ways.
       "call.add_zero ? Adding::to_zero", "call.add_zero ? Adding::to_result")
 
 # Places of what is read and left, once that is known.
-PLACES = "backends/cpu/node_memory.hpp"
+PLACES = STEPS + "step_graph.cpp"
 fault("columns", "constants have places in the workspace", PLACES,
-      "program.slot(slot).storage == Storage::constant;", "program.slot(slot).storage != Storage::constant && false;")
+      "program_.slot(slot).storage == Storage::constant;", "program_.slot(slot).storage != Storage::constant && false;")
 fault("transpose epilogues", "an output that something else reads is read once", PLACES,
-      "readers[program.roots()[id]] += 2;", "readers[program.roots()[id]] += 0;")
+      "readers[program_.roots()[id]] += 2;", "readers[program_.roots()[id]] += 0;")
 fault("transpose epilogues", "what several nodes read is read once", PLACES,
-      "for (const ValueId id : each.operands) ++readers[id];",
-      "for (const ValueId id : each.operands) readers[id] = 1;")
+      "for (const ValueId id : step.values.operands) ++readers[id];",
+      "for (const ValueId id : step.values.operands) readers[id] = 1;")
 
 # Two vectors at once.
 PAIRS = "backends/cpu/groups/vector_x86.cpp"

@@ -315,10 +315,8 @@ Graph graph_of_group(const Program& program, std::size_t node, const passes::Nod
 
 Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
                const CompileOptions& options, const KernelTable& kernels, const std::shared_ptr<Arena>& arena,
-               const TransposedResults& transposed) {
-  const auto with = transposed.find(node);
-  Plan plan =
-      plan_generated(program, node, values, options, with == transposed.end() ? nullptr : &with->second);
+               const TransposedResult* transposed) {
+  Plan plan = plan_generated(program, node, values, options, transposed);
   if (plan) return plan;
   ProgramOptions one_by_one = program.options();
   one_by_one.fuse = one_by_one.block = one_by_one.simplify = false;

@@ -12,10 +12,10 @@
 namespace tidu::cpu_detail {
 
 /// As plan_group, for a row fusion. The plan is one generated function; if not all operations have vector
-/// code, it runs one operation after another on whole arrays in scratch memory. If the fusion is in
-/// `transposed`, it absorbs that transpose.
+/// code, it runs one operation after another on whole arrays in scratch memory. `transposed`
+/// is the transpose epilogue of the fusion, or null.
 Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
                const CompileOptions& options, const KernelTable& kernels, const std::shared_ptr<Arena>& arena,
-               const TransposedResults& transposed);
+               const TransposedResult* transposed);
 
 }  // namespace tidu::cpu_detail

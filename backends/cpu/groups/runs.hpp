@@ -63,9 +63,9 @@ struct Run {
   std::shared_ptr<const RunKernel> kernel;
 };
 /// The runs, in the order of the schedule; none without a vector JIT, or if fusion is disabled. Operations
-/// that are set in `alone` are in no run; `alone` may be empty.
+/// that are set in `excluded` are in no run; `excluded` may be empty.
 std::vector<Run> find_runs(const Program& program, const CompileOptions& options,
-                           const std::vector<bool>& alone);
+                           const std::vector<bool>& excluded);
 
 /// Can the code have vectors of `vector_bytes` bytes? Longer arrays need loops.
 constexpr bool fits_run(std::int64_t elements, DType dtype, std::int64_t vector_bytes) {

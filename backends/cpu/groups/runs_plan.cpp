@@ -33,19 +33,19 @@ struct Kind {
 
 class RunFinder {
  public:
-  RunFinder(const Program& program, const CompileOptions& options, const std::vector<bool>& alone)
+  RunFinder(const Program& program, const CompileOptions& options, const std::vector<bool>& excluded)
       : graph_(program.graph()),
         g_(graph_.data()),
         roots_(program.roots()),
         splats_(program.splats()),
         schedule_(program.schedule()),
         options_(options),
-        alone_(alone) {}
+        excluded_(excluded) {}
 
   std::vector<Run> find() {
     for (std::size_t i = 0; i < schedule_.nodes.size(); i += schedule_.nodes[i].size) {
       const ScheduleNode& node = schedule_.nodes[i];
-      const bool can = node.kind == NodeKind::operation && (alone_.empty() || !alone_[node.index]);
+      const bool can = node.kind == NodeKind::operation && (excluded_.empty() || !excluded_[node.index]);
       const Kind kind = can ? kind_of(node.index) : Kind();
       if (kind.of == Kind::Of::none) {
         finish_stretch();
@@ -330,7 +330,7 @@ class RunFinder {
   const std::vector<ValueId>&roots_, &splats_;
   const Schedule& schedule_;
   const CompileOptions& options_;
-  const std::vector<bool>& alone_;
+  const std::vector<bool>& excluded_;
   std::vector<std::size_t> last_read_;  // by root: the last node that reads it, or one after all
   std::array<Recent, 256> recent_{};
   // The stretch that is being gathered.
@@ -348,11 +348,11 @@ class RunFinder {
 }  // namespace
 
 std::vector<Run> find_runs(const Program& program, const CompileOptions& options,
-                           const std::vector<bool>& alone) {
+                           const std::vector<bool>& excluded) {
   if (options.lanes == nullptr || !program.options().fuse) return {};
   const auto nodes = static_cast<std::int64_t>(program.schedule().nodes.size());
   if (nodes * options.repeats < min_equal * static_cast<std::int64_t>(min_at_end)) return {};
-  return RunFinder(program, options, alone).find();
+  return RunFinder(program, options, excluded).find();
 }
 
 namespace {

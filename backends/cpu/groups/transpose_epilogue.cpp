@@ -3,16 +3,10 @@
 
 #include <algorithm>
 
-#include "cpu/is_any_of.hpp"
-#include "cpu/node_memory.hpp"
-#include "tidu/graph/graph.hpp"
-#include "tidu/primitives/structural.hpp"
-
 namespace tidu::cpu_detail {
 namespace {
 
-// Bytes of a result from which on it is worth not to be written twice, and of a piece, at most.
-constexpr std::size_t min_transposed = std::size_t{1} << 16;
+// Maximum bytes of a piece.
 constexpr std::int64_t piece_bytes = std::int64_t{1} << 13;
 // Entries of the axis that is cut in a piece, at least where there are as many, and a multiple of what fills
 // whole lines of the caches.
@@ -22,51 +16,7 @@ constexpr std::int64_t min_entries = 4, whole_lines = 8;
 constexpr std::int64_t min_run = 256, min_far_run = 16, far_entry = 128;
 constexpr std::size_t far_bytes = std::size_t{1} << 22;
 
-// Of what a group makes by this plan; nothing where that is not made row by row.
-std::optional<TransposingCopy> transposing_copy(const Graph& graph, const Operation& transpose,
-                                                const RowsPlan& plan) {
-  const Type type = graph.type(transpose.inputs()[0]);
-  if (!plan.folds.empty() || plan.period != 1 || type.size() != plan.rows * plan.code.columns)
-    return std::nullopt;
-  return TransposingCopy::make(type, transpose.op().ints("permutation"), plan.code.columns);
-}
-
 }  // namespace
-
-TransposedResults find_transposed_results(const Program& program, std::vector<passes::NodeValues>& values,
-                                          const std::vector<bool>& done, const CompileOptions& options) {
-  const Graph& graph = program.graph();
-  const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
-  std::vector<std::uint32_t> readers;
-  TransposedResults found;
-  for (std::size_t node = 0, next = 0; node < nodes.size(); node = next) {
-    next = node + nodes[node].size;
-    const bool rows = nodes[node].kind == NodeKind::fused_group && nodes[node].index != 0;
-    if (!rows || next >= nodes.size() || nodes[next].kind != NodeKind::operation ||
-        (!done.empty() && done[nodes[next].index]))
-      continue;
-    const Operation operation = graph.operation(nodes[next].index);
-    if (!is_any_of(operation, prim::transpose)) continue;
-    const ValueId value = program.roots()[operation.inputs()[0]], result = operation.output();
-    std::vector<ValueId>& results = values[node].results;
-    const auto at = std::find(results.begin(), results.end(), value);
-    if (graph.type(result).bytes() < min_transposed || at == results.end()) continue;
-    if (values[next].operands != std::vector{value}) continue;  // it moves more than that
-    if (readers.empty()) readers = count_readers(program, values);
-    if (readers[value] != 1) continue;
-    std::optional<RowsPlan> plan =
-        plan_rows_code(program, node, values[node], options.repeats, options.num_carry);
-    // What checks indices is no code.
-    if (!plan || (options.check_indices && plan->code.has_indices())) continue;
-    std::optional<TransposingCopy> copy = transposing_copy(graph, operation, *plan);
-    if (!copy) continue;
-    *at = result;
-    values[node].whole = values[node].operands;
-    found.emplace(node,
-                  TransposedResult{value, result, nodes[next].index, *std::move(plan), *std::move(copy)});
-  }
-  return found;
-}
 
 std::optional<TransposingCopy> TransposingCopy::make(Type type, std::span<const std::int64_t> permutation,
                                                      std::int64_t columns) {

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "cpu/compiled.hpp"
@@ -52,16 +51,8 @@ class TransposingCopy {
 struct TransposedResult {
   ValueId value = no_index;   ///< of the fusion
   ValueId result = no_index;  ///< of the transpose
-  std::uint32_t operation = no_index;
-  RowsPlan plan;  ///< with `value`
+  RowsPlan plan;              ///< with `value`
   TransposingCopy copy;
 };
-/// By position of the fusion.
-using TransposedResults = std::unordered_map<std::size_t, TransposedResult>;
-
-/// Finds all transpose epilogues, except for operations that are `done` (or empty). Replaces the fusion's
-/// result in values[node] by the transpose's.
-TransposedResults find_transposed_results(const Program& program, std::vector<passes::NodeValues>& values,
-                                          const std::vector<bool>& done, const CompileOptions& options);
 
 }  // namespace tidu::cpu_detail

@@ -242,7 +242,8 @@ void concatenate_rows(const ConcatenateState& s, const Call& call, std::int64_t 
     for (std::size_t i = 0; i < s.bytes.size(); ++i) {
       if (s.bytes[i] == 0) continue;
       const std::byte* const part = call.in[i] + static_cast<std::size_t>(o) * s.bytes[i];
-      if (part != to) std::memcpy(to, part, s.bytes[i]);  // else it was made there, see placed_parts.hpp
+      if (part != to)
+        std::memcpy(to, part, s.bytes[i]);  // else it was made there, see steps/concat_in_place.cpp
       to += s.bytes[i];
     }
   }

@@ -1,5 +1,5 @@
 // product_places.hpp - matmuls with strided operands and results: the layout operations before and after them
-// are elided (see moves.hpp).
+// are elided (see steps/copy_elision.cpp).
 #pragma once
 
 #include <array>

@@ -8,13 +8,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
-#include <vector>
 
 #include "cpu/kernel.hpp"
 #include "cpu/products/gemm.hpp"
-#include "tidu/cpu/program.hpp"
-#include "tidu/cpu/schedule_passes.hpp"
+#include "tidu/graph/graph.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -32,12 +29,6 @@ struct ProductUpdate {
   bool subtract = false;
   ValueId kept = no_index;  ///< p if it is an output of the program, else no_index
 };
-
-/// The epilogues, by position of the fusion in the schedule. The fusion must be the only reader of p.
-/// `alone`: is the operation a standalone step? (by operation)
-std::unordered_map<std::size_t, ProductUpdate> find_updates(const Program& program,
-                                                            const std::vector<passes::NodeValues>& values,
-                                                            const std::vector<bool>& alone);
 
 /// Plans the step. Its operands are those of the matmul, x, and the scale unless it is a literal. Its results
 /// are the sum, and p if it is kept.

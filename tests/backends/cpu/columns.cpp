@@ -4,8 +4,9 @@
 #include <numeric>
 
 #include "cpu/compare.hpp"
-#include "cpu/groups/fused_columns.hpp"
+#include "cpu/groups/vector_ir.hpp"
 #include "cpu/kernels/interleave.hpp"
+#include "cpu/steps/step_passes.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 
 using namespace tidu;
@@ -32,19 +33,22 @@ struct Found {
   std::size_t gathered = 0, concatenates = 0, done = 0;
 };
 Found find_columns(const Program& program) {
-  std::vector<passes::NodeValues> values =
-      passes::node_values(program.graph(), program.schedule(), program.roots(), program.splats());
-  ColumnFinder finder(program, values, {});
+  const KernelTable kernels;
+  CompileOptions options;
+  options.lanes = VectorJit::get(VectorUnits::automatic);
+  const Surroundings around;
+  OperationPlans plans(program, options, kernels, std::make_shared<Arena>(0), around);
+  StepGraph steps(program, plans, options, around, false, 0);
   Found found;
-  const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
-  for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-    if (nodes[i].kind != NodeKind::fused_group || nodes[i].index != 0) continue;
-    const Columns columns = finder.find(i);
-    found.gathered += columns.gathered.size();
-    if (columns.result != no_index) ++found.concatenates;
+  if (!steps.has_composites()) return found;
+  steps.make_steps();
+  gather_prologues(steps);
+  for (const Step& step : steps.steps()) {
+    found.done += step.absorbed ? 1 : 0;
+    if (!step.around_fusion) continue;
+    found.gathered += step.around_fusion->columns.gathered.size();
+    if (step.around_fusion->columns.result != no_index) ++found.concatenates;
   }
-  for (std::uint32_t i = 0; i < program.graph().num_operations(); ++i)
-    found.done += finder.is_done(i) ? 1 : 0;
   return found;
 }
 std::size_t num_columns(const Program& program) { return find_columns(program).concatenates; }

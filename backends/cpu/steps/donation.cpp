@@ -1,5 +1,5 @@
 // donation.cpp - see donation.hpp.
-#include "cpu/donation.hpp"
+#include "cpu/steps/donation.hpp"
 
 #include <algorithm>
 #include <span>
@@ -12,15 +12,12 @@ namespace {
 
 class DonationFinder {
  public:
-  DonationFinder(const Program& program, const StepFusions& step_fusions,
-                 const std::vector<passes::NodeValues>& values, const ToldByPlans& told, bool has_foreign)
+  DonationFinder(const Program& program, const StepGraph& steps, const ToldByPlans& told)
       : program_(program),
         graph_(program.graph()),
         nodes_(program.schedule().nodes),
-        step_fusions_(step_fusions),
-        values_(values),
+        steps_(steps),
         told_(told),
-        has_foreign_(has_foreign),
         last_read_(graph_.inputs().size(), 0),
         is_written_(graph_.outputs().size(), false) {
     for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i) position_.emplace(graph_.inputs()[i], i);
@@ -30,7 +27,7 @@ class DonationFinder {
 
   DonatedInputs find() {
     for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
-      for (const ValueId id : values_[i].operands) {
+      for (const ValueId id : steps_.at(i).values.operands) {
         if (const auto input = position_.find(id); input != position_.end()) last_read_[input->second] = i;
       }
     }
@@ -48,7 +45,7 @@ class DonationFinder {
 
  private:
   void visit(std::size_t node) {
-    const passes::NodeValues& values = values_[node];
+    const passes::NodeValues& values = steps_.at(node).values;
     std::vector<std::uint32_t> outputs;
     for (const ValueId id : values.results) {
       const SlotId slot = program_.slot_of(id);
@@ -58,7 +55,7 @@ class DonationFinder {
       if (is_written_[output]) continue;
       is_written_[output] = true;
       // Behind its sum an update has the product as a result, which is written before the sum is read.
-      if (id != values.results[0] && step_fusions_.plans.count(node) != 0) continue;
+      if (id != values.results[0] && steps_.at(node).plan) continue;
       if (program_.is_written_directly(output) && graph_.type(id).size() == output_type(output).size())
         outputs.push_back(output);
     }
@@ -103,28 +100,24 @@ class DonationFinder {
     return input != position_.end() && last_read_[input->second] == node;
   }
   bool is_elementwise(std::size_t node) const {
-    return nodes_[node].kind == NodeKind::operation && !has_foreign_ &&
-           step_fusions_.plans.count(node) == 0 &&
+    return nodes_[node].kind == NodeKind::operation && !steps_.custom_kernels() && !steps_.at(node).plan &&
            graph_.operation(nodes_[node].index).primitive().has_trait(Trait::elementwise);
   }
   // Does it read of each operand, but those that are said to be read whole, the element of which it writes
   // the result, before that?
   bool reads_first(std::size_t node) const {
-    return told_.in_one_pass.count(node) != 0 || (is_elementwise(node) && values_[node].results.size() == 1);
+    return told_.in_one_pass.count(node) != 0 ||
+           (is_elementwise(node) && steps_.at(node).values.results.size() == 1);
   }
   bool cannot_fail(std::size_t node) const {
-    return told_.cannot_fail.count(node) != 0 || is_elementwise(node) ||
-           (nodes_[node].kind == NodeKind::operation && !step_fusions_.done.empty() &&
-            step_fusions_.done[nodes_[node].index]);
+    return told_.cannot_fail.count(node) != 0 || is_elementwise(node) || steps_.at(node).absorbed;
   }
 
   const Program& program_;
   const Graph& graph_;
   const std::vector<ScheduleNode>& nodes_;
-  const StepFusions& step_fusions_;
-  const std::vector<passes::NodeValues>& values_;
+  const StepGraph& steps_;
   const ToldByPlans& told_;
-  const bool has_foreign_;
   std::unordered_map<ValueId, std::uint32_t> position_;  // of inputs that are no outputs
   std::vector<std::size_t> last_read_;                   // by input: the node
   std::vector<bool> is_written_;                         // by output
@@ -137,19 +130,14 @@ bool is_large(const Graph& graph, std::span<const ValueId> values) {
 
 }  // namespace
 
-DonatedInputs find_donated_inputs(const Program& program, const StepFusions& step_fusions,
-                                  const ToldByPlans& told, const KernelTable& kernels) {
+DonatedInputs find_donated_inputs(const Program& program, StepGraph& steps, const ToldByPlans& told) {
   const Graph& graph = program.graph();
-  const auto changes = [](const passes::NodeValues& values) { return values.changed != no_index; };
+  const auto changes = [](const Step& step) { return step.values.changed != no_index; };
   if (!(is_large(graph, graph.inputs()) && is_large(graph, graph.outputs())) &&
-      std::ranges::none_of(step_fusions.values, changes))
+      std::ranges::none_of(steps.steps(), changes))
     return {};
-  const bool has_foreign = kernels.has_foreign();
-  if (!step_fusions.values.empty())
-    return DonationFinder(program, step_fusions, step_fusions.values, told, has_foreign).find();
-  const std::vector<passes::NodeValues> values =
-      passes::node_values(graph, program.schedule(), program.roots(), program.splats());
-  return DonationFinder(program, step_fusions, values, told, has_foreign).find();
+  steps.make_steps();
+  return DonationFinder(program, steps, told).find();
 }
 
 }  // namespace tidu::cpu_detail

@@ -1,5 +1,5 @@
 // moved_parts.cpp - see moved_parts.hpp.
-#include "cpu/moved_parts.hpp"
+#include "cpu/steps/moved_parts.hpp"
 
 #include <algorithm>
 #include <string_view>

@@ -11,7 +11,7 @@
 #include <unordered_set>
 
 #include "cpu/compiled.hpp"
-#include "cpu/step_fusions.hpp"
+#include "cpu/steps/step_graph.hpp"
 #include "tidu/cpu/program.hpp"
 
 namespace tidu::cpu_detail {
@@ -21,9 +21,8 @@ struct ToldByPlans {
   std::unordered_set<std::size_t> in_one_pass, cannot_fail;
 };
 
-/// The donations that the program allows, for the given step fusions and plan traits. Linear in the size of
-/// the program.
-DonatedInputs find_donated_inputs(const Program& program, const StepFusions& step_fusions,
-                                  const ToldByPlans& told, const KernelTable& kernels);
+/// The donations that a program allows, which is `steps` with buffers, for the given plan traits. Linear in
+/// the size of the program.
+DonatedInputs find_donated_inputs(const Program& program, StepGraph& steps, const ToldByPlans& told);
 
 }  // namespace tidu::cpu_detail

@@ -1,7 +1,18 @@
-// moves.cpp - which values are in no memory since what reads them reads what they are made of, or since what
-// makes their elements writes them to their place.
-#include "cpu/moves.hpp"
-
+// copy_elision.cpp - the pass copy_elision: transposes, slices and concatenations are not materialized if
+// their readers can access the original elements. Readers are other layout operations and matmuls; a matmul
+// may also write its result in the layout of a later layout operation.
+//
+// Note [Moves]: the result of a layout operation is elided if all its readers are layout operations or
+// matmuls, and the layout operations copy each element at most once. Their contiguous runs must have a
+// minimum length, and be as long as those of the elided copy; lengths beyond a limit count as equal. Runs are
+// along the last axis, or along all axes that continue it; either measure suffices. Elision is refused if it
+// keeps alive much more memory than it saves. Example: the heads of attention are slices of a transpose, and
+// their gradients are a transpose of a concatenation.
+//
+// Note [Results in place]: a matmul reads elided operands through strided views. If matmuls alone produce the
+// operands of a layout operation, they write into its result themselves: the first of them creates the
+// result, and the others take it as an operand. A fusion between them that only adds 0.0 is elided too; the
+// matmuls add 0.0 themselves, which changes -0.0 to 0.0.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -10,8 +21,9 @@
 
 #include "cpu/is_any_of.hpp"
 #include "cpu/layout.hpp"
-#include "cpu/moved_parts.hpp"
 #include "cpu/products/product_places.hpp"
+#include "cpu/steps/moved_parts.hpp"
+#include "cpu/steps/step_passes.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -20,33 +32,26 @@ namespace {
 
 constexpr std::size_t max_readers = 64;  // looked at for one value
 
-// One that copies, or multiplies, from elsewhere than from its operands, or to elsewhere; without a plan one
-// that does nothing.
+// A copy or matmul with other operands or results than its node, or a fusion that has nothing left to do.
 struct MoveStep {
   std::size_t node = 0;           // its position in the schedule
-  std::vector<ValueId> operands;  // roots: what it copies from
+  std::vector<ValueId> operands;  // roots
   std::vector<ValueId> results;
-  Plan plan;
+  Plan plan;  // without `run` if nothing is left to do
 };
 struct Moves {
-  std::vector<std::uint32_t> left_out;  // operations whose results are in no memory, or that others make
+  std::vector<std::uint32_t> elided;  // operations whose results are elided, or written by matmuls
   std::vector<MoveStep> steps;
 };
 
 class MoveFinder {
  public:
-  MoveFinder(const Program& program, const std::vector<passes::NodeValues>& values,
-             const std::vector<bool>& alone, const std::vector<bool>& done, bool products,
-             std::size_t max_kept, int threads)
-      : program_(program),
-        graph_(program.graph()),
-        values_(values),
-        unmade_(program),
-        alone_(alone),
-        done_(done),
-        products_(products),
-        max_kept_(max_kept),
-        threads_(threads) {}
+  explicit MoveFinder(const StepGraph& steps)
+      : steps_(steps),
+        program_(steps.program()),
+        graph_(steps.graph()),
+        unmade_(program_),
+        products_(steps.around().fixed.empty()) {}
 
   Moves find() {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
@@ -58,7 +63,7 @@ class MoveFinder {
     }
     if (movers.empty() || movers.size() + products.size() < 2) return {};
     for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-      for (const ValueId id : values_[i].operands) readers_[id].push_back(i);
+      for (const ValueId id : steps_.at(i).values.operands) readers_[id].push_back(i);
     }
     for (const ValueId id : graph_.outputs()) readers_.erase(program_.roots()[id]);
     node_of_.assign(graph_.num_operations(), nodes.size());
@@ -75,7 +80,7 @@ class MoveFinder {
       if (!parts) continue;
       unmade_.add(graph_.operation(index).output(), std::move(*parts));
       if (can_leave_out(index)) {
-        moves.left_out.push_back(index);
+        moves.elided.push_back(index);
       } else {
         unmade_.remove(graph_.operation(index).output());
       }
@@ -84,7 +89,7 @@ class MoveFinder {
       const std::uint32_t index = nodes[i].index;
       if (unmade_.contains(graph_.operation(index).output())) continue;
       if (make_in_place(i, moves)) {
-        moves.left_out.push_back(index);
+        moves.elided.push_back(index);
       } else if (reads_left_out(index)) {
         moves.steps.push_back(step_of(i));
       }
@@ -96,10 +101,13 @@ class MoveFinder {
   }
 
  private:
-  bool is_move(std::uint32_t index) const { return alone_[index] && makes_parts(graph_, index); }
+  bool is_free(std::uint32_t index) const {
+    return steps_.is_unchanged(index) && steps_.plans().reads_of(index) == nullptr &&
+           !steps_.reads_accumulator(index);
+  }
+  bool is_move(std::uint32_t index) const { return makes_parts(graph_, index) && is_free(index); }
   bool is_product(std::uint32_t index) const {
-    return products_ && alone_[index] && (done_.empty() || !done_[index]) &&
-           is_any_of(graph_.operation(index), prim::dot_general);
+    return products_ && is_any_of(graph_.operation(index), prim::dot_general) && is_free(index);
   }
   // Bytes of what moves make for others, by what it comes from.
   void find_moved(const std::vector<std::size_t>& movers) {
@@ -137,7 +145,7 @@ class MoveFinder {
     std::size_t max_kept = type_made.bytes();
     if (unmade_.at(made).size() == 1) {
       const auto moved = moved_.find(unmade_.at(made)[0].from);
-      if (moved != moved_.end() && kept <= max_kept_) max_kept = std::max(max_kept, moved->second);
+      if (moved != moved_.end() && kept <= steps_.max_kept()) max_kept = std::max(max_kept, moved->second);
     }
     if (kept > 2 * max_kept) return false;
     std::int64_t copied = 0;
@@ -179,7 +187,7 @@ class MoveFinder {
     const std::array in{graph_.type(operation.inputs()[0]), graph_.type(operation.inputs()[1])};
     const std::array out{graph_.type(operation.output())};
     MatmulOperands places;
-    MoveStep step{node, {}, values_[node].results, {}};
+    MoveStep step{node, {}, steps_.at(node).values.results, {}};
     for (std::size_t i = 0; i < 2; ++i) {
       const auto found = unmade_.places_of(operation.inputs()[i]);
       if (!found) return std::nullopt;
@@ -194,7 +202,7 @@ class MoveFinder {
       step.results.clear();
       (target.first ? step.results : step.operands).push_back(target.made);
     }
-    step.plan = plan_placed_product({op, in, out, threads_}, places);
+    step.plan = plan_placed_product({op, in, out, steps_.options().threads}, places);
     if (!step.plan) return std::nullopt;
     return step;
   }
@@ -257,7 +265,7 @@ class MoveFinder {
     const std::uint32_t index = nodes[mover].index;
     const ValueId made = graph_.operation(index).output();
     const std::optional<MovedParts> parts = products_ ? unmade_.result_of(index) : std::nullopt;
-    if (!parts || parts->size() > max_parts || graph_.type(made).bytes() > max_kept_) return false;
+    if (!parts || parts->size() > max_parts || graph_.type(made).bytes() > steps_.max_kept()) return false;
     const std::vector<std::int64_t> to = strides_of(graph_.type(made));
     std::vector<std::pair<std::size_t, Target>> targets;
     std::vector<std::size_t> groups;
@@ -312,22 +320,18 @@ class MoveFinder {
   }
   MoveStep step_of(std::size_t node) const {
     const std::uint32_t index = program_.schedule().nodes[node].index;
-    MoveStep step{node, {}, values_[node].results, {}};
-    step.plan = plan_parts(*unmade_.result_of(index), graph_.type(graph_.operation(index).output()), threads_,
-                           step.operands);
+    MoveStep step{node, {}, steps_.at(node).values.results, {}};
+    step.plan = plan_parts(*unmade_.result_of(index), graph_.type(graph_.operation(index).output()),
+                           steps_.options().threads, step.operands);
     return step;
   }
 
+  const StepGraph& steps_;
   const Program& program_;
   const Graph& graph_;
-  const std::vector<passes::NodeValues>& values_;
-  MovedValues unmade_;  // what is left out
-  const std::vector<bool>& alone_;
-  const std::vector<bool>& done_;
-  const bool products_;
-  const std::size_t max_kept_;
-  const int threads_;
-  std::vector<std::size_t> node_of_;                               // by operation
+  MovedValues unmade_;                // values that are elided
+  const bool products_;               // may matmuls take part? Not those that prepare fixed operands
+  std::vector<std::size_t> node_of_;  // by operation
   std::unordered_map<ValueId, std::vector<std::size_t>> readers_;  // of no outputs
   std::unordered_map<ValueId, std::size_t> moved_;                 // see find_moved
   std::unordered_map<std::size_t, Target> targets_;                // by node: of products
@@ -335,20 +339,20 @@ class MoveFinder {
 
 }  // namespace
 
-std::unordered_map<std::size_t, Plan> make_moves(const Program& program,
-                                                 std::vector<passes::NodeValues>& values,
-                                                 const std::vector<bool>& alone, bool products,
-                                                 std::size_t max_kept, int threads, std::vector<bool>& done) {
-  Moves moves = MoveFinder(program, values, alone, done, products, max_kept, threads).find();
-  std::unordered_map<std::size_t, Plan> plans;
-  if (!moves.left_out.empty()) done.resize(program.graph().num_operations());
-  for (const std::uint32_t index : moves.left_out) done[index] = true;
-  for (MoveStep& step : moves.steps) {
-    values[step.node].operands = std::move(step.operands);
-    values[step.node].results = std::move(step.results);
-    plans.emplace(step.node, std::move(step.plan));
+void copy_elision(StepGraph& steps) {
+  if (!steps.has_composites() || steps.custom_kernels() || steps.options().depth > 0) return;
+  Moves moves = MoveFinder(steps).find();
+  for (const std::uint32_t index : moves.elided) steps.absorb(index);
+  for (MoveStep& moved : moves.steps) {
+    Step& step = steps.at(moved.node);
+    step.values.operands = std::move(moved.operands);
+    step.values.results = std::move(moved.results);
+    if (moved.plan) {
+      step.plan = std::make_unique<const Plan>(std::move(moved.plan));
+    } else {
+      step.absorbed = true;
+    }
   }
-  return plans;
 }
 
 }  // namespace tidu::cpu_detail

@@ -1,27 +1,30 @@
-// fused_columns.cpp - which columns a fused group gathers itself, and which concatenates it does.
-#include "cpu/groups/fused_columns.hpp"
-
+// gather_prologues.cpp - the pass gather_prologues: finds the columns that a fusion gathers in its prologue
+// and the columns that it interleaves in its epilogue; the fusion absorbs these operations. See Note
+// [Columns] in groups/fused.cpp.
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
+#include "cpu/groups/fused_columns.hpp"
 #include "cpu/is_any_of.hpp"
 #include "cpu/kernels/short_rows.hpp"
 #include "cpu/layout.hpp"
-#include "cpu/node_memory.hpp"
+#include "cpu/steps/step_passes.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
-// Columns that only the group makes, at least.
+// Minimum number of interleaved columns that only the fusion computes.
 constexpr std::ptrdiff_t min_columns = 2;
-// Operations of the group for each column that it gathers, at least: for fewer its blocks need not be short.
-// One is enough where rows are short and lie one behind the other.
+// Minimum number of operations of a fusion for each column that it gathers; for fewer, short blocks do not
+// pay. One is enough if rows are short and contiguous.
 constexpr std::size_t operations_for_each = 2;
-// Bytes of an output from which on it is better not kept in caches.
+// Minimum bytes of an output that is written past the caches.
 constexpr std::size_t large_output = std::size_t{4} << 20;
 
 bool contains(const std::vector<ValueId>& list, ValueId id) {
@@ -29,30 +32,36 @@ bool contains(const std::vector<ValueId>& list, ValueId id) {
 }
 bool is_words(DType dtype) { return dtype == f32 || dtype == f64 || dtype == i32 || dtype == i64; }
 
-}  // namespace
+class ColumnFinder {
+ public:
+  explicit ColumnFinder(StepGraph& steps)
+      : steps_(steps), program_(steps.program()), graph_(steps.graph()), readers_(steps.count_readers()) {}
 
-ColumnFinder::ColumnFinder(const Program& program, std::vector<passes::NodeValues>& values,
-                           std::span<const std::size_t> wholes, bool check_indices)
-    : program_(program),
-      graph_(program.graph()),
-      values_(values),
-      wholes_(wholes),
-      check_indices_(check_indices),
-      readers_(count_readers(program, values)),
-      alone_(graph_.num_operations(), false),
-      done_(graph_.num_operations(), false) {
-  const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
-  for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-    if (nodes[i].kind == NodeKind::operation) alone_[nodes[i].index] = true;
-  }
-}
+  // The columns of the fusion at position `node`. Changes its values, and absorbs operations.
+  Columns find(std::size_t node);
+
+ private:
+  void gather(std::size_t node, std::int64_t rows, Columns& columns);
+  std::optional<GatheredColumn> follow(ValueId id, std::int64_t rows, std::vector<std::uint32_t>& path) const;
+  void absorb(std::vector<std::uint32_t>& operations);
+  void interleave(std::size_t node, std::int64_t rows, Columns& columns);
+  std::int64_t rows_of(std::size_t node) const;
+  bool is_of_columns(std::uint32_t operation, std::int64_t rows) const;
+  bool is_given(ValueId root) const;
+  bool is_large(ValueId result) const;
+
+  StepGraph& steps_;
+  const Program& program_;
+  const Graph& graph_;
+  std::vector<std::uint32_t> readers_;  // by root: number of steps, and more for outputs
+};
 
 Columns ColumnFinder::find(std::size_t node) {
   Columns columns;
   const std::int64_t rows = rows_of(node);
   if (rows < 2) return columns;
   gather(node, rows, columns);
-  bring_together(node, rows, columns);
+  interleave(node, rows, columns);
   return columns;
 }
 
@@ -70,7 +79,7 @@ std::int64_t ColumnFinder::rows_of(std::size_t node) const {
 }
 
 void ColumnFinder::gather(std::size_t node, std::int64_t rows, Columns& columns) {
-  passes::NodeValues& group = values_[node];
+  passes::NodeValues& group = steps_.at(node).values;
   std::vector<std::uint32_t> path, operations;
   for (const ValueId id : group.operands) {
     if (graph_.type(id).size() != rows || readers_[id] != 1) continue;
@@ -94,7 +103,7 @@ void ColumnFinder::gather(std::size_t node, std::int64_t rows, Columns& columns)
       if (id != no_index && !contains(group.operands, id)) group.operands.push_back(id);
     }
   }
-  leave_out(operations);
+  absorb(operations);
 }
 
 // From a slice that is one line of a matrix to the matrix that lies in memory for the whole run: through
@@ -104,7 +113,7 @@ std::optional<GatheredColumn> ColumnFinder::follow(ValueId id, std::int64_t rows
   const GraphData& g = graph_.data();
   const auto maker = [&](ValueId value) {
     const std::uint32_t operation = g.producers[value];
-    const bool usable = operation < g.operations.size() && alone_[operation];
+    const bool usable = operation < g.operations.size() && steps_.position_of(operation) != no_index;
     if (usable) path.push_back(operation);
     return usable ? operation : no_index;
   };
@@ -136,7 +145,8 @@ std::optional<GatheredColumn> ColumnFinder::follow(ValueId id, std::int64_t rows
       if (operation.op().ints("permutation")[0] == 1) along = 1 - along;
     } else if (is_any_of(operation, prim::take)) {
       const ValueId indices = operation.inputs()[1];
-      if (column.indices != no_index || check_indices_ || operation.op().string("mode") != "clip" ||
+      if (column.indices != no_index || steps_.options().check_indices ||
+          operation.op().string("mode") != "clip" ||
           operation.op().integer("axis") != static_cast<std::int64_t>(along) ||
           !is_given(program_.roots()[indices]) || graph_.type(indices).size() != rows ||
           graph_.type(from).dim(along) == 0)
@@ -165,7 +175,7 @@ bool ColumnFinder::is_given(ValueId root) const {
 }
 
 // Of operations that made columns those whose results nobody else reads are done.
-void ColumnFinder::leave_out(std::vector<std::uint32_t>& operations) {
+void ColumnFinder::absorb(std::vector<std::uint32_t>& operations) {
   std::sort(operations.begin(), operations.end(), std::greater<>());
   operations.erase(std::unique(operations.begin(), operations.end()), operations.end());
   std::unordered_map<ValueId, std::uint32_t> reads;  // by those that are done
@@ -173,19 +183,19 @@ void ColumnFinder::leave_out(std::vector<std::uint32_t>& operations) {
     const Operation operation = graph_.operation(index);
     const bool is_column = is_any_of(operation, prim::slice);
     if (!is_column && reads[operation.output()] != readers_[operation.output()]) continue;
-    done_[index] = true;
+    steps_.absorb(index);
     for (const ValueId id : operation.inputs()) ++reads[program_.roots()[id]];
   }
 }
 
-void ColumnFinder::bring_together(std::size_t node, std::int64_t rows, Columns& columns) {
+void ColumnFinder::interleave(std::size_t node, std::int64_t rows, Columns& columns) {
   const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
   const std::size_t next = node + nodes[node].size;
   if (next >= nodes.size() || nodes[next].kind != NodeKind::operation ||
       !is_of_columns(nodes[next].index, rows))
     return;
   const Operation operation = graph_.operation(nodes[next].index);
-  passes::NodeValues& group = values_[node];
+  passes::NodeValues& group = steps_.at(node).values;
   const ValueId result = operation.output();
   std::vector<ValueId> of;
   for (const ValueId id : operation.inputs()) of.push_back(program_.roots()[id]);
@@ -207,7 +217,7 @@ void ColumnFinder::bring_together(std::size_t node, std::int64_t rows, Columns& 
   with.whole = of;
   with.results.push_back(result);
   group = std::move(with);
-  done_[nodes[next].index] = true;
+  steps_.absorb(nodes[next].index);
   columns.of = std::move(of);
   columns.result = result;
   columns.past_caches = is_large(result);
@@ -227,8 +237,21 @@ bool ColumnFinder::is_of_columns(std::uint32_t index, std::int64_t rows) const {
 bool ColumnFinder::is_large(ValueId result) const {
   const Slot& slot = program_.slot(program_.slot_of(result));
   if (slot.storage != Storage::output) return false;
-  const std::size_t bytes = wholes_.empty() ? graph_.type(result).bytes() : wholes_[slot.index];
+  const std::size_t bytes =
+      steps_.around().wholes.empty() ? graph_.type(result).bytes() : steps_.around().wholes[slot.index];
   return bytes >= large_output;
+}
+
+}  // namespace
+
+void gather_prologues(StepGraph& steps) {
+  if (!steps.has_composites() || steps.options().lanes == nullptr || steps.custom_kernels()) return;
+  ColumnFinder finder(steps);
+  steps.for_each([&](std::size_t i) {
+    if (!steps.is_loop_fusion(i)) return;
+    Columns columns = finder.find(i);
+    if (!columns.empty()) steps.prologue_and_epilogue(i).columns = std::move(columns);
+  });
 }
 
 }  // namespace tidu::cpu_detail
