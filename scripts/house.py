@@ -53,7 +53,8 @@ def blocks(text):
                 elif CONTROL.match(head) or ")" not in head or re.search(r"[=,(]\s*$", head):
                     kind, name = "other", ""
                 else:
-                    kind, name = "function", (re.findall(r"([\w:~]+)\s*\(", head) or [""])[0]
+                    name = (re.findall(r"([\w:~]+)\s*\(", head) or [""])[0]
+                    kind = "function" if name else "other"  # a lambda, or the last part of a for
                 stack.append((kind, name, number))
                 head = ""
             elif part == "}":

@@ -66,13 +66,13 @@ fault("decompositions", "columns behind a panel are not solved for", "backends/c
       ".template triangularView<Eigen::UnitLower>().solveInPlace(right);", ";")
 
 # Slices, pads and rolls that groups read where they come from, and where they stand in a schedule.
-MOVED_LINES, FIND_LINES = "backends/cpu/groups/moved_lines.cpp", STEPS + "fused_loads.cpp"
-fault("lines", "what was rolled is cut as if it were not", MOVED_LINES, "  if (axis.turn != 0) {\n    const bool behind",
-      "  if (axis.turn < 0) {\n    const bool behind")
-fault("lines", "a slice of what was padded begins where that does", MOVED_LINES,
+MAPS, FIND_LINES = "backends/cpu/access_map.cpp", STEPS + "fused_loads.cpp"
+fault("lines", "what was rolled is cut as if it were not", MAPS, "  if (axis.roll != 0) {\n    const bool behind",
+      "  if (axis.roll < 0) {\n    const bool behind")
+fault("lines", "a slice of what was padded begins where that does", MAPS,
       "    offset += std::max<std::int64_t>(0, start - axis.begin) * axis.stride;\n", "")
-fault("lines", "what is around what was padded is taken for the same", MOVED_LINES,
-      "  if (!lines.padding.empty() && lines.padding != element) return false;\n", "")
+fault("lines", "what is around what was padded is taken for the same", MAPS,
+      "  if (!padding.empty() && !std::ranges::equal(padding, element)) return false;\n", "")
 fault("lines", "what something else reads, too, is not made", FIND_LINES,
       "reading[record.first_output] != readers[record.first_output]", "readers[record.first_output] == 0")
 fault("lines", "what an operation moves that is made after all is not made", FIND_LINES,
@@ -129,19 +129,15 @@ fault("donation", "what is given twice is written over", COMPILED, "if (times[ow
 
 # Moves of moves.
 MOVES = STEPS + "copy_elision.cpp"
-PARTS = STEPS + "moved_parts.cpp"
+PARTS = STEPS + "concat_map.cpp"
 fault("moves", "a move whose result is an output is left out", MOVES,
       "    for (const ValueId id : graph_.outputs()) readers_.erase(program_.roots()[id]);\n", "")
 fault("moves", "what is read in another shape is left out", MOVES,
       "        if (id != made) return false;  // in another shape\n", "")
-fault("moves", "a slice begins where its own steps lead", PARTS,
-      "      made[0].offset += starts[k] * axis.stride;\n      axis.extent = type.dim(k);\n"
-      "      if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];\n",
-      "      axis.extent = type.dim(k);\n"
-      "      if (!steps.empty() && axis.extent > 1) axis.stride *= steps[k];\n"
-      "      made[0].offset += starts[k] * axis.stride;\n")
+fault("moves", "a slice begins where its own steps lead", MAPS,
+      "    offset += start * axis.stride;\n", "    offset += start * axis.stride * step;\n")
 fault("moves", "parts of a part begin where the part does", PARTS,
-      "part.axes[along].begin += begin;", "part.axes[along].begin = begin;")
+      "piece.begin[along] += begin;", "piece.begin[along] = begin;")
 fault("moves", "what is copied from does not live until then", STEPS + "step_graph.cpp",
       "return step.absorbed || step.plan || ", "return ")
 

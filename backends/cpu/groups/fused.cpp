@@ -53,7 +53,7 @@ class GroupPlanner {
         kernels_(kernels),
         columns_(around_fusion == nullptr || around_fusion->columns.empty() ? nullptr
                                                                             : &around_fusion->columns) {
-    if (around_fusion != nullptr) lines_ = around_fusion->lines;
+    if (around_fusion != nullptr) loads_ = around_fusion->loads;
     for (std::uint32_t i = 0; i < values.operands.size(); ++i) operand_at_[values.operands[i]] = i;
     for (std::uint32_t i = 0; i < values.results.size(); ++i) result_at_[values.results[i]] = i;
     const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
@@ -188,10 +188,10 @@ class GroupPlanner {
         if (segment_of_.find(id) != segment_of_.end()) keep(id);
       }
     }
-    for (const LinesOperand& operand : lines_) {
-      if (operand.lines.is_one_line()) {
-        const std::size_t offset = static_cast<std::size_t>(operand.lines.offset) * operand.lines.size;
-        direct_[operand.value] = {ElementSource::Kind::operand, operand_at_.at(operand.from),
+    for (const FusedLoad& operand : loads_) {
+      if (operand.map.is_one_line()) {
+        const std::size_t offset = static_cast<std::size_t>(operand.map.offset) * operand.map.size;
+        direct_[operand.value] = {ElementSource::Kind::operand, operand_at_.at(operand.map.source),
                                   step_of(operand.value), offset};
       } else {
         keep(operand.value);
@@ -230,31 +230,31 @@ class GroupPlanner {
       if (gathered_.find(id) == gathered_.end()) place = room(graph_.type(id).dtype());
       if (state_.line > 0 && is_lines(id)) state_.memory += room_of_line;
     }
-    for (const LinesOperand& operand : lines_) {
+    for (const FusedLoad& operand : loads_) {
       const auto kept = kept_.find(operand.value);
       if (kept == kept_.end()) continue;
       if (state_.line > 0)
         lined_[operand.value] = {ElementSource::Kind::lines,
                                  static_cast<std::uint32_t>(state_.linings.size()), step_of(operand.value)};
-      state_.linings.push_back({operand.from == no_index ? no_index : operand_at_.at(operand.from),
-                                kept->second, operand.lines, operand.lines.are_equal(),
-                                operand.lines.has_padded_lines()});
+      state_.linings.push_back(
+          {operand.map.source == no_index ? no_index : operand_at_.at(operand.map.source), kept->second,
+           operand.map, operand.map.are_equal(), operand.map.has_padded_lines()});
     }
     for (const ValueId id : aside_) {
       state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});
     }
   }
   bool is_lines(ValueId id) const {
-    return std::any_of(lines_.begin(), lines_.end(),
+    return std::any_of(loads_.begin(), loads_.end(),
                        [&](const auto& operand) { return operand.value == id; });
   }
   // See Plan::in_one_pass.
   bool is_in_one_pass() const {
-    return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr && lines_.empty();
+    return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr && loads_.empty();
   }
   // What has more pointers takes memory for them.
   bool cannot_fail() const {
-    return columns_ == nullptr && lines_.empty() && std::ranges::all_of(drafts_, [](const Draft& draft) {
+    return columns_ == nullptr && loads_.empty() && std::ranges::all_of(drafts_, [](const Draft& draft) {
              return draft.reads.size() + draft.makes.size() <= VectorKernel::few_pointers;
            });
   }
@@ -269,9 +269,9 @@ class GroupPlanner {
     if (columns_ != nullptr || drafts_.size() != 1 || drafts_[0].operation != no_index || !aside_.empty())
       return;
     std::int64_t line = 0;
-    for (const LinesOperand& operand : lines_) {
+    for (const FusedLoad& operand : loads_) {
       if (kept_.find(operand.value) == kept_.end()) continue;
-      const std::int64_t extent = operand.lines.axes.back().extent;
+      const std::int64_t extent = operand.map.axes.back().extent;
       line = line == 0 ? extent : std::min(line, extent);
     }
     const auto folds_lines = [&](std::uint32_t fold) {
@@ -285,10 +285,10 @@ class GroupPlanner {
   }
   // What is one line is read where it comes from but at its ends: these are pieces of their own.
   void find_cuts() {
-    for (const LinesOperand& operand : lines_) {
-      if (kept_.find(operand.value) == kept_.end() || operand.lines.axes.size() > 1) continue;
-      const LineAxis& axis = operand.lines.axes.back();
-      for (const std::int64_t cut : {axis.begin, axis.begin + axis.count, axis.turn})
+    for (const FusedLoad& operand : loads_) {
+      if (kept_.find(operand.value) == kept_.end() || operand.map.axes.size() > 1) continue;
+      const AccessAxis& axis = operand.map.axes.back();
+      for (const std::int64_t cut : {axis.begin, axis.begin + axis.count, axis.roll})
         if (cut > 0 && cut < state_.count) state_.cuts.push_back(cut);
     }
     std::sort(state_.cuts.begin(), state_.cuts.end());
@@ -460,7 +460,7 @@ class GroupPlanner {
   const CompileOptions& options_;
   const KernelTable& kernels_;
   const Columns* const columns_;  // or null
-  std::vector<LinesOperand> lines_;
+  std::vector<FusedLoad> loads_;
   GroupState state_;
   std::vector<std::uint32_t> operations_, folds_;
   std::unordered_map<ValueId, std::uint32_t> operand_at_, result_at_;

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <vector>
 
+#include "cpu/access_map.hpp"
 #include "cpu/compiled.hpp"
 #include "cpu/groups/fused_columns.hpp"
-#include "cpu/groups/fused_lines.hpp"
 #include "cpu/kernel_table.hpp"
 #include "tidu/cpu/program.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
@@ -18,7 +18,7 @@ namespace tidu::cpu_detail {
 /// The prologue (gathers and fused loads) and the epilogue (interleaved rows) of a fusion.
 struct PrologueAndEpilogue {
   Columns columns;
-  std::vector<LinesOperand> lines;
+  std::vector<FusedLoad> loads;
 };
 
 /// Plans the fusion at position `node` of the schedule. It reads values.operands and writes values.results,

@@ -66,15 +66,15 @@ class BlockRun {
   // 12 bits of their addresses are near.
   const std::byte* line(std::uint32_t index, std::int64_t at, std::int64_t count) {
     const Lining& lining = s_.linings[index];
-    const std::int64_t extent = lining.lines.axes.back().extent;
-    const bool one = lining.lines.axes.size() == 1, same = extent == s_.line;
+    const std::int64_t extent = lining.map.axes.back().extent;
+    const bool one = lining.map.axes.size() == 1, same = extent == s_.line;
     const std::int64_t in_line = one ? at : same ? in_line_ : at % extent;
     const std::int64_t number = one ? 0 : same ? number_ : at / extent;
     if (!lining.stays || count > extent - in_line) {
       brought_[index].at = nullptr;  // what is brought now lies where that did
       return line(lining, at, in_line, number, count);
     }
-    const bool is_there = !lining.is_padded || lining.lines.is_there(number);
+    const bool is_there = !lining.is_padded || lining.map.is_there(number);
     Brought& brought = brought_[index];
     if (brought.at == nullptr || brought.begin != in_line || brought.count < count ||
         brought.is_there != is_there)
@@ -87,14 +87,14 @@ class BlockRun {
     const std::byte* from = nullptr;
     if (lining.from != no_index) {
       from = call_.in[lining.from];
-      const Lines::Found found = lining.lines.find(in_line, number, count);
-      const auto bytes = static_cast<std::size_t>(found.place) * lining.lines.size;
-      if (found.side_by_side) return from + bytes;
+      const AccessMap::Found found = lining.map.find(in_line, number, count);
+      const auto bytes = static_cast<std::size_t>(found.at) * lining.map.size;
+      if (found.contiguous) return from + bytes;
       const std::uintptr_t there = reinterpret_cast<std::uintptr_t>(from) + bytes;
       const std::uintptr_t away = reinterpret_cast<std::uintptr_t>(to) - there - room_of_line / 2;
       to += (room_of_line - away % room_of_line) / 64 * 64;
     }
-    lining.lines.copy(from, at, count, to);
+    lining.map.copy(from, at, count, to);
     return to;
   }
   // Elements from `first` to the end of its line, or to a cut.
@@ -137,8 +137,8 @@ class BlockRun {
   void block(std::int64_t at, std::int64_t count) {
     for (const Lining& lining : s_.linings) {
       if (s_.line > 0) break;
-      lining.lines.copy(lining.from == no_index ? nullptr : call_.in[lining.from], at, count,
-                        memory_ + lining.to);
+      lining.map.copy(lining.from == no_index ? nullptr : call_.in[lining.from], at, count,
+                      memory_ + lining.to);
     }
     for (const Gathering& gathering : s_.gatherings) {
       if (gathering.word == 8) {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "cpu/groups/fused_lines.hpp"
+#include "cpu/access_map.hpp"
 #include "cpu/groups/reduce.hpp"
 #include "cpu/groups/vector_ir.hpp"
 #include "cpu/kernel.hpp"
@@ -54,7 +54,7 @@ inline constexpr std::size_t room_of_line = 4096;
 struct Lining {
   std::uint32_t from = no_index;  // an operand, or no_index
   std::uint32_t to = 0;           // offset in a thread's memory in bytes
-  Lines lines;
+  AccessMap map;
   bool stays = false;      // is a part of a line, once copied, valid for other lines too?
   bool is_padded = false;  // are there lines of padding alone?
 };

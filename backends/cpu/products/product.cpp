@@ -316,10 +316,10 @@ Plan plan_placed_product(const PlanRequest& request, const MatmulOperands& place
   std::iota(result_rows.begin(), result_rows.end(), std::ssize(result_batch));
   std::iota(result_columns.begin(), result_columns.end(), std::ssize(result_batch) + std::ssize(result_rows));
   for (std::size_t outer = 0; outer <= std::min<std::size_t>(1, result_batch.size()); ++outer) {
-    const auto a = place_side(lhs, places.operands[0].strides, batch[0], rows, left, outer);
-    const auto b = place_side(rhs, places.operands[1].strides, batch[1], right, columns, outer);
+    const auto a = place_side(lhs, places.operands[0].strides(), batch[0], rows, left, outer);
+    const auto b = place_side(rhs, places.operands[1].strides(), batch[1], right, columns, outer);
     const auto c =
-        place_side(result, places.result.strides, result_batch, result_rows, result_columns, outer);
+        place_side(result, places.result.strides(), result_batch, result_rows, result_columns, outer);
     if (!a || !b || !c || c->transposed) continue;
     GemmCall call;
     call.type = *type;
@@ -355,8 +355,8 @@ Plan plan_placed_product(const PlanRequest& request, const MatmulOperands& place
                             places.into_operand,
                             shared ? request.threads : 1,
                             grain};
-      product.first = {places.operands[0].first * size, places.operands[1].first * size,
-                       places.result.first * size};
+      product.first = {places.operands[0].offset * size, places.operands[1].offset * size,
+                       places.result.offset * size};
       product.step = {a->step * size, b->step * size, c->step * size};
       const std::size_t library = product.plan.library_bytes(shared ? 1 : request.threads) *
                                   static_cast<std::size_t>(std::max(product.threads, 1));

@@ -3,23 +3,16 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
 
+#include "cpu/access_map.hpp"
 #include "cpu/kernel.hpp"
 
 namespace tidu::cpu_detail {
 
-/// A strided view of an array: the offset of its first element, and a stride for each axis, in elements.
-struct StridedElements {
-  std::int64_t first = 0;
-  std::vector<std::int64_t> strides;
-};
-
+/// The operands and the result as strided views, with the axes of the matmul's operands and result.
 struct MatmulOperands {
-  std::array<StridedElements, 2> operands;
-  StridedElements result;
+  std::array<AccessMap, 2> operands;
+  AccessMap result;
   bool into_operand = false;  ///< the third operand is the memory of the result
   bool add_zero = false;      ///< add 0.0 to the result
 };

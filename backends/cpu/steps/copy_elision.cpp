@@ -22,7 +22,7 @@
 #include "cpu/is_any_of.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/products/product_places.hpp"
-#include "cpu/steps/moved_parts.hpp"
+#include "cpu/steps/concat_map.hpp"
 #include "cpu/steps/step_passes.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -76,7 +76,7 @@ class MoveFinder {
     Moves moves;
     for (const std::size_t i : movers) {
       const std::uint32_t index = nodes[i].index;
-      std::optional<MovedParts> parts = unmade_.result_of(index);
+      std::optional<ConcatMap> parts = unmade_.result_of(index);
       if (!parts) continue;
       unmade_.add(graph_.operation(index).output(), std::move(*parts));
       if (can_leave_out(index)) {
@@ -105,7 +105,7 @@ class MoveFinder {
     return steps_.is_unchanged(index) && steps_.plans().reads_of(index) == nullptr &&
            !steps_.reads_accumulator(index);
   }
-  bool is_move(std::uint32_t index) const { return makes_parts(graph_, index) && is_free(index); }
+  bool is_move(std::uint32_t index) const { return has_concat_map(graph_, index) && is_free(index); }
   bool is_product(std::uint32_t index) const {
     return products_ && is_any_of(graph_.operation(index), prim::dot_general) && is_free(index);
   }
@@ -118,13 +118,13 @@ class MoveFinder {
     };
     for (const std::size_t i : movers) {
       const ValueId made = graph_.operation(nodes[i].index).output();
-      std::optional<MovedParts> parts = unmade_.result_of(nodes[i].index);
+      std::optional<ConcatMap> parts = unmade_.result_of(nodes[i].index);
       if (!parts) continue;
       const auto readers = readers_.find(made);
       if (readers != readers_.end() && std::any_of(readers->second.begin(), readers->second.end(), moves)) {
         unmade_.add(made, std::move(*parts));
       } else if (parts->size() == 1) {
-        moved_[(*parts)[0].from] += graph_.type(made).bytes();
+        moved_[(*parts)[0].map.source] += graph_.type(made).bytes();
       }
     }
     unmade_.clear();
@@ -136,15 +136,16 @@ class MoveFinder {
     if (readers == readers_.end() || readers->second.empty()) return false;
     // What it comes from may live on until it is read: no more than it would have taken itself, twice.
     const Type type_made = graph_.type(made);
-    const MovedLines lines = MovedLines::of(unmade_.at(made), type_made);
+    const RunLengths lines = RunLengths::of(unmade_.at(made), type_made);
     std::size_t kept = 0;
-    for (const MovedPart& part : unmade_.at(made)) {
-      const Storage storage = program_.slot(program_.slot_of(part.from)).storage;
-      if (storage != Storage::input && storage != Storage::constant) kept += graph_.type(part.from).bytes();
+    for (const ConcatPiece& part : unmade_.at(made)) {
+      const Storage storage = program_.slot(program_.slot_of(part.map.source)).storage;
+      if (storage != Storage::input && storage != Storage::constant)
+        kept += graph_.type(part.map.source).bytes();
     }
     std::size_t max_kept = type_made.bytes();
     if (unmade_.at(made).size() == 1) {
-      const auto moved = moved_.find(unmade_.at(made)[0].from);
+      const auto moved = moved_.find(unmade_.at(made)[0].map.source);
       if (moved != moved_.end() && kept <= steps_.max_kept()) max_kept = std::max(max_kept, moved->second);
     }
     if (kept > 2 * max_kept) return false;
@@ -158,8 +159,8 @@ class MoveFinder {
       if (at.kind != NodeKind::operation || !is_move(at.index)) return false;
       const Operation reader = graph_.operation(at.index);
       const Type type = graph_.type(reader.output());
-      const std::optional<MovedParts> parts = unmade_.result_of(at.index);
-      if (!parts || !MovedLines::of(*parts, type).are_as_long_as(lines)) return false;
+      const std::optional<ConcatMap> parts = unmade_.result_of(at.index);
+      if (!parts || !RunLengths::of(*parts, type).are_as_long_as(lines)) return false;
       for (const ValueId id : reader.inputs()) {
         if (program_.roots()[id] != made) continue;
         if (id != made) return false;  // in another shape
@@ -178,7 +179,7 @@ class MoveFinder {
   struct Target {
     ValueId made = no_index;  // of what a move would make
     bool first = false;       // of those that make it
-    StridedElements places;
+    AccessMap places;
     bool add_zero = false;
   };
   std::optional<MoveStep> plan_product(std::size_t node, const Target& target) const {
@@ -189,12 +190,12 @@ class MoveFinder {
     MatmulOperands places;
     MoveStep step{node, {}, steps_.at(node).values.results, {}};
     for (std::size_t i = 0; i < 2; ++i) {
-      const auto found = unmade_.places_of(operation.inputs()[i]);
-      if (!found) return std::nullopt;
-      step.operands.push_back(found->first);
-      places.operands[i] = found->second;
+      std::optional<AccessMap> view = unmade_.view_of(operation.inputs()[i]);
+      if (!view) return std::nullopt;
+      step.operands.push_back(view->source);
+      places.operands[i] = *std::move(view);
     }
-    places.result.strides = strides_of(out[0]);
+    places.result = AccessMap::dense(operation.output(), out[0]);
     if (target.made != no_index) {
       places.result = target.places;
       places.add_zero = target.add_zero;
@@ -264,13 +265,13 @@ class MoveFinder {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
     const std::uint32_t index = nodes[mover].index;
     const ValueId made = graph_.operation(index).output();
-    const std::optional<MovedParts> parts = products_ ? unmade_.result_of(index) : std::nullopt;
-    if (!parts || parts->size() > max_parts || graph_.type(made).bytes() > steps_.max_kept()) return false;
+    const std::optional<ConcatMap> parts = products_ ? unmade_.result_of(index) : std::nullopt;
+    if (!parts || parts->size() > max_pieces || graph_.type(made).bytes() > steps_.max_kept()) return false;
     const std::vector<std::int64_t> to = strides_of(graph_.type(made));
     std::vector<std::pair<std::size_t, Target>> targets;
     std::vector<std::size_t> groups;
-    for (const MovedPart& part : *parts) {
-      ValueId from = part.from;
+    for (const ConcatPiece& part : *parts) {
+      ValueId from = part.map.source;
       std::size_t node = node_of(from);
       if (node == nodes.size() || !is_read_by(mover, from)) return false;
       bool add_zero = false;
@@ -288,19 +289,20 @@ class MoveFinder {
       Target target{made, false, {}, add_zero};
       const Type type = graph_.type(from);
       const std::vector<std::int64_t> strides = strides_of(type);
-      target.places.strides.assign(type.rank(), 0);
+      target.places = AccessMap::dense(made, type);
+      for (AccessAxis& axis : target.places.axes) axis.stride = 0;
       std::int64_t size = 1;
-      for (std::size_t k = 0; k < part.axes.size(); ++k) {
-        const MovedAxis& axis = part.axes[k];
-        target.places.first += axis.begin * to[k];
+      for (std::size_t k = 0; k < part.begin.size(); ++k) {
+        const AccessAxis& axis = part.map.axes[k];
+        target.places.offset += part.begin[k] * to[k];
         if (axis.extent == 1) continue;
         std::size_t own = 0;
         while (own < type.rank() && (type.dim(own) != axis.extent || strides[own] != axis.stride)) ++own;
         if (own == type.rank()) return false;
-        target.places.strides[own] = to[k];
+        target.places.axes[own].stride = to[k];
         size *= axis.extent;
       }
-      if (part.offset != 0 || size != type.size()) return false;
+      if (part.map.offset != 0 || size != type.size()) return false;
       targets.emplace_back(node, std::move(target));
     }
     std::size_t summed = 0;
@@ -321,15 +323,15 @@ class MoveFinder {
   MoveStep step_of(std::size_t node) const {
     const std::uint32_t index = program_.schedule().nodes[node].index;
     MoveStep step{node, {}, steps_.at(node).values.results, {}};
-    step.plan = plan_parts(*unmade_.result_of(index), graph_.type(graph_.operation(index).output()),
-                           steps_.options().threads, step.operands);
+    step.plan = plan_concat_copy(*unmade_.result_of(index), graph_.type(graph_.operation(index).output()),
+                                 steps_.options().threads, step.operands);
     return step;
   }
 
   const StepGraph& steps_;
   const Program& program_;
   const Graph& graph_;
-  MovedValues unmade_;                // values that are elided
+  ElidedValues unmade_;               // values that are elided
   const bool products_;               // may matmuls take part? Not those that prepare fixed operands
   std::vector<std::size_t> node_of_;  // by operation
   std::unordered_map<ValueId, std::vector<std::size_t>> readers_;  // of no outputs

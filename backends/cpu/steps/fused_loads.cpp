@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "cpu/groups/fused_lines.hpp"
+#include "cpu/access_map.hpp"
 #include "cpu/is_any_of.hpp"
 #include "cpu/steps/step_passes.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -34,7 +34,7 @@ class LoadFinder {
   explicit LoadFinder(StepGraph& steps);
 
   /// The fused loads of a fusion. Replaces their values in `fusion` by the sources.
-  std::vector<LinesOperand> find(passes::NodeValues& fusion) const;
+  std::vector<FusedLoad> find(passes::NodeValues& fusion) const;
   /// Is the operation elided?
   bool elides(std::uint32_t operation) const {
     const OperationRecord& record = graph_.data().operations[operation];
@@ -43,8 +43,8 @@ class LoadFinder {
 
  private:
   struct Unmade {
-    ValueId from = no_index;     // the source, a root; or no_index
-    std::optional<Lines> lines;  // by axes of the value, if it can be read through them
+    ValueId from = no_index;       // the source, a root; no_index for an iota
+    std::optional<AccessMap> map;  // with the axes of the value; nothing if only other maps are made of it
   };
   void add(std::uint32_t operation);
   Unmade unmade(std::uint32_t operation) const;
@@ -86,7 +86,7 @@ void LoadFinder::add(std::uint32_t operation) {
   const ValueId made = move.output();
   Unmade value = unmade(operation);
   // A value that no fusion reads itself needs no map that can be read, such as a slice of a roll.
-  const bool fits = by_fusions_[made] > 0 ? can_read(made, value) : value.lines || move.num_inputs() > 0;
+  const bool fits = by_fusions_[made] > 0 ? can_read(made, value) : value.map || move.num_inputs() > 0;
   if (fits) {
     unmade_.emplace(made, std::move(value));
   } else {
@@ -96,21 +96,21 @@ void LoadFinder::add(std::uint32_t operation) {
 
 LoadFinder::Unmade LoadFinder::unmade(std::uint32_t operation) const {
   const Operation move = graph_.operation(operation);
-  if (move.num_inputs() == 0) return {no_index, lines_moved(graph_, operation, {})};
+  if (move.num_inputs() == 0) return {no_index, compose(graph_, operation, {})};
   const std::optional<passes::Roll> roll = passes::roll_of(graph_, operation);
   const ValueId operand = roll ? roll->from : move.inputs()[0];
   const ValueId root = program_.roots()[operand];
   const auto found = unmade_.find(root);
   if (found == unmade_.end())
-    return {root, lines_moved(graph_, operation, lines_of_array(graph_.type(operand)))};
-  const bool known = found->second.lines && graph_.type(operand) == graph_.type(root);
-  return {found->second.from, known ? lines_moved(graph_, operation, *found->second.lines) : std::nullopt};
+    return {root, compose(graph_, operation, AccessMap::dense(root, graph_.type(operand)))};
+  const bool known = found->second.map && graph_.type(operand) == graph_.type(root);
+  return {found->second.from, known ? compose(graph_, operation, *found->second.map) : std::nullopt};
 }
 
 bool LoadFinder::can_read(ValueId id, const Unmade& value) const {
-  if (!value.lines) return false;
-  const std::optional<Lines> lines = lines_to_read(*value.lines);
-  if (!lines || (lines->axes.size() > 1 && graph_.type(id).bytes() < min_gathered)) return false;
+  if (!value.map) return false;
+  const std::optional<AccessMap> map = with_merged_axes(*value.map);
+  if (!map || (map->axes.size() > 1 && graph_.type(id).bytes() < min_gathered)) return false;
   if (value.from == no_index) return true;
   // The source lives until the fusions have run. It may be twice as large as the value, or a quarter larger
   // if the last of several fusions may run much later.
@@ -135,21 +135,21 @@ void LoadFinder::materialize(ValueId id) {
   }
 }
 
-std::vector<LinesOperand> LoadFinder::find(passes::NodeValues& fusion) const {
-  std::vector<LinesOperand> found;
+std::vector<FusedLoad> LoadFinder::find(passes::NodeValues& fusion) const {
+  std::vector<FusedLoad> found;
   for (const ValueId id : fusion.operands) {
     const auto value = unmade_.find(id);
-    if (value != unmade_.end())
-      found.push_back({id, value->second.from, *lines_to_read(*value->second.lines)});
+    if (value != unmade_.end()) found.push_back({id, *with_merged_axes(*value->second.map)});
   }
   const auto is_read = [&](ValueId id) {
     return std::find(fusion.operands.begin(), fusion.operands.end(), id) != fusion.operands.end();
   };
-  for (const LinesOperand& operand : found) {
+  for (const FusedLoad& operand : found) {
     std::erase(fusion.operands, operand.value);
-    if (operand.from == no_index) continue;
-    if (!is_read(operand.from)) fusion.operands.push_back(operand.from);
-    fusion.whole.push_back(operand.from);
+    const ValueId source = operand.map.source;
+    if (source == no_index) continue;
+    if (!is_read(source)) fusion.operands.push_back(source);
+    fusion.whole.push_back(source);
   }
   return found;
 }
@@ -161,8 +161,8 @@ void fused_loads(StepGraph& steps) {
   const LoadFinder finder(steps);
   steps.for_each([&](std::size_t i) {
     if (!steps.is_loop_fusion(i)) return;
-    std::vector<LinesOperand> loads = finder.find(steps.at(i).values);
-    if (!loads.empty()) steps.prologue_and_epilogue(i).lines = std::move(loads);
+    std::vector<FusedLoad> loads = finder.find(steps.at(i).values);
+    if (!loads.empty()) steps.prologue_and_epilogue(i).loads = std::move(loads);
   });
   for (std::uint32_t k = 0; k < steps.graph().num_operations(); ++k) {
     if (finder.elides(k)) steps.absorb(k);

@@ -34,7 +34,8 @@ void fill_and_scatter(const FillState& s, const Call& call) {
 
 class InPlaceUpdates {
  public:
-  explicit InPlaceUpdates(StepGraph& steps) : steps_(steps), program_(steps.program()), graph_(steps.graph()) {}
+  explicit InPlaceUpdates(StepGraph& steps)
+      : steps_(steps), program_(steps.program()), graph_(steps.graph()) {}
 
   void run() {
     std::vector<std::size_t> found;

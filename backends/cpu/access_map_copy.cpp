@@ -1,5 +1,5 @@
-// fused_lines.cpp - reading of lines.
-#include "cpu/groups/fused_lines.hpp"
+// access_map_copy.cpp - AccessMap: finding and copying elements.
+#include "cpu/access_map.hpp"
 
 #include <algorithm>
 #include <array>
@@ -44,7 +44,7 @@ void count_from(DType dtype, std::int64_t first, std::int64_t step, std::int64_t
   }
 }
 
-// Lines of so many bytes, one after another, that are `step` bytes apart where they come from.
+// Copies lines of so many bytes, which are `step` bytes apart in the source and contiguous in the result.
 template <std::size_t bytes>
 void copy_short_lines(const std::byte* from, std::ptrdiff_t step, std::int64_t count, std::byte* to) {
   for (; count > 0; --count, from += step, to += bytes) std::memcpy(to, from, bytes);
@@ -62,60 +62,60 @@ void copy_lines(const std::byte* from, std::ptrdiff_t step, std::int64_t count, 
   }
 }
 
-// Where there an element of an axis comes from, the first one there being 0.
-std::int64_t transposed(const LineAxis& axis, std::int64_t place) {
-  if (axis.turn == 0) return place - axis.begin;
-  return place < axis.turn ? place - axis.turn + axis.extent : place - axis.turn;
+// The position in the source's axis of the element at `place`; the source's first element is at 0.
+std::int64_t in_source(const AccessAxis& axis, std::int64_t place) {
+  if (axis.roll == 0) return place - axis.begin;
+  return place < axis.roll ? place - axis.roll + axis.extent : place - axis.roll;
 }
 
 }  // namespace
 
-bool Lines::are_equal() const {
-  return std::all_of(axes.begin(), axes.end() - 1, [](const LineAxis& axis) { return axis.stride == 0; });
+bool AccessMap::are_equal() const {
+  return std::all_of(axes.begin(), axes.end() - 1, [](const AccessAxis& axis) { return axis.stride == 0; });
 }
 
-bool Lines::has_padded_lines() const {
+bool AccessMap::has_padded_lines() const {
   return std::any_of(axes.begin(), axes.end() - 1,
-                     [](const LineAxis& axis) { return axis.count != axis.extent; });
+                     [](const AccessAxis& axis) { return axis.count != axis.extent; });
 }
 
-bool Lines::is_there(std::int64_t number) const {
+bool AccessMap::is_there(std::int64_t number) const {
   std::int64_t rest = number;
   for (std::size_t k = axes.size() - 1; k-- > 0; rest /= k > 0 ? axes[k].extent : 1) {
-    const std::int64_t there = transposed(axes[k], k > 0 ? rest % axes[k].extent : rest);
+    const std::int64_t there = in_source(axes[k], k > 0 ? rest % axes[k].extent : rest);
     if (there < 0 || there >= axes[k].count) return false;
   }
   return true;
 }
 
-Lines::Found Lines::find(std::int64_t in_line, std::int64_t number, std::int64_t count) const {
-  const LineAxis& line = axes.back();
+AccessMap::Found AccessMap::find(std::int64_t in_line, std::int64_t number, std::int64_t count) const {
+  const AccessAxis& line = axes.back();
   const std::int64_t end = in_line + count;
   Found found;
-  found.place = offset + transposed(line, in_line) * line.stride;
-  found.side_by_side = line.stride == 1 && !counts() && in_line >= line.begin &&
-                       end <= line.begin + line.count && (in_line >= line.turn || end <= line.turn);
+  found.at = offset + in_source(line, in_line) * line.stride;
+  found.contiguous = line.stride == 1 && !counts() && in_line >= line.begin &&
+                     end <= line.begin + line.count && (in_line >= line.roll || end <= line.roll);
   std::int64_t rest = number;
   for (std::size_t k = axes.size() - 1; k-- > 0; rest /= k > 0 ? axes[k].extent : 1) {
-    const std::int64_t there = transposed(axes[k], k > 0 ? rest % axes[k].extent : rest);
-    found.side_by_side = found.side_by_side && there >= 0 && there < axes[k].count;
-    found.place += there * axes[k].stride;
+    const std::int64_t there = in_source(axes[k], k > 0 ? rest % axes[k].extent : rest);
+    found.contiguous = found.contiguous && there >= 0 && there < axes[k].count;
+    found.at += there * axes[k].stride;
   }
   return found;
 }
 
-// Of lines that all come from there whole: only places change from one to the next.
-void Lines::copy_whole(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const {
+// Copies lines without padding and rolls: only offsets change from one line to the next.
+void AccessMap::copy_whole(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const {
   const std::int64_t extent = axes.back().extent;
   const std::size_t outer = axes.size() - 1;
   const auto bytes = [&](std::int64_t elements) { return elements * static_cast<std::int64_t>(size); };
-  std::array<std::int64_t, max_line_axes> places{};
+  std::array<std::int64_t, max_access_axes> places{};
   std::int64_t in_line = at % extent, rest = at / extent, first = offset;
   for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) {
     places[k] = rest % axes[k].extent;
     first += places[k] * axes[k].stride;
   }
-  const LineAxis& last = axes[outer - 1];
+  const AccessAxis& last = axes[outer - 1];
   while (count > 0) {
     // A part of a line, or lines up to the end of their axis.
     const bool parts = in_line > 0 || count < extent;
@@ -136,13 +136,13 @@ void Lines::copy_whole(const std::byte* from, std::int64_t at, std::int64_t coun
   }
 }
 
-void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const {
+void AccessMap::copy(const std::byte* from, std::int64_t at, std::int64_t count, std::byte* to) const {
   const bool are_whole = axes.size() > 1 && axes.back().stride == 1 && !counts() &&
-                         std::ranges::all_of(axes, [](const LineAxis& axis) { return axis.is_whole(); });
+                         std::ranges::all_of(axes, [](const AccessAxis& axis) { return axis.is_whole(); });
   if (are_whole) return copy_whole(from, at, count, to);
-  const LineAxis& line = axes.back();
+  const AccessAxis& line = axes.back();
   const std::size_t outer = axes.size() - 1;
-  std::array<std::int64_t, max_line_axes> places{};
+  std::array<std::int64_t, max_access_axes> places{};
   std::int64_t in_line = at % line.extent, rest = at / line.extent;
   for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) places[k] = rest % axes[k].extent;
   const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * size; };
@@ -152,11 +152,11 @@ void Lines::copy(const std::byte* from, std::int64_t at, std::int64_t count, std
   };
   while (count > 0) {
     std::int64_t end = std::min(line.extent, in_line + count);
-    if (in_line < line.turn) end = std::min(end, line.turn);
-    std::int64_t first = offset + (transposed(line, in_line) - in_line) * line.stride;
+    if (in_line < line.roll) end = std::min(end, line.roll);
+    std::int64_t first = offset + (in_source(line, in_line) - in_line) * line.stride;
     bool is_there = true;
     for (std::size_t k = 0; k < outer; ++k) {
-      const std::int64_t place = transposed(axes[k], places[k]);
+      const std::int64_t place = in_source(axes[k], places[k]);
       is_there = is_there && place >= 0 && place < axes[k].count;
       first += place * axes[k].stride;
     }
