@@ -5,6 +5,7 @@
 
 #include "cpu/is_any_of.hpp"
 #include "cpu/layout.hpp"
+#include "cpu/schedule/splat.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -14,14 +15,10 @@ namespace {
 
 constexpr std::int64_t min_line_bytes = 32;
 
-const Literal* literal_of_full(const Graph& graph, ValueId id) {
-  const auto maker = graph.producer(id);
-  if (!maker || graph.type(id).size() != 1) return nullptr;
-  for (const auto& [name, value] : graph.operation(*maker).op().attributes()) {
-    const auto* literal = value.get_if<Literal>();
-    if (literal != nullptr && literal->type().dtype() == graph.type(id).dtype()) return literal;
-  }
-  return nullptr;
+// The literal of a padding value.
+const Literal* padding_literal(const Graph& graph, ValueId id) {
+  const Literal* literal = graph.type(id).size() == 1 ? passes::literal_of(graph, id) : nullptr;
+  return literal != nullptr && literal->type().dtype() == graph.type(id).dtype() ? literal : nullptr;
 }
 
 // Keeps elements start, start + step, ... of an axis, `count` in all. Adds to the offset of the map.
@@ -153,7 +150,7 @@ std::optional<AccessMap> compose(const Graph& graph, std::uint32_t index, const 
   } else if (is_any_of(operation, prim::broadcast_in_dim)) {
     fits = map.broadcast(op.ints("broadcast_dimensions"), type.shape());
   } else if (is_any_of(operation, prim::pad)) {
-    const Literal* padding = literal_of_full(graph, operation.inputs()[1]);
+    const Literal* padding = padding_literal(graph, operation.inputs()[1]);
     fits = padding != nullptr && graph.type(operation.inputs()[0]).size() != 0 &&
            map.pad(op.lists("padding_config"), {padding->bytes(), map.size});
   } else if (const std::optional<passes::Roll> rolled = passes::roll_of(graph, index)) {

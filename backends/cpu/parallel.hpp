@@ -2,6 +2,9 @@
 // threads. A body that reduces within its range therefore gives the same bits for any number of threads.
 #pragma once
 
+#include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -52,5 +55,31 @@ void parallel_for_awake(int threads, std::int64_t count, std::int64_t grain, con
   const bool gains = threads > 1 && count >= 2 * grain && helpers_awake() && !too_far_apart();
   parallel_for(gains ? threads : 1, count, grain, body);
 }
+
+/// The scratch memories of a parallel loop's threads, by number. At most 64 bodies of a loop run at once;
+/// each leases a memory for as long as it runs.
+class ScratchSlots {
+ public:
+  class Lease {
+   public:
+    explicit Lease(ScratchSlots& slots) : slots_(slots) {
+      std::uint64_t free = slots_.free_.load(std::memory_order_relaxed);
+      while (!slots_.free_.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire)) {
+      }
+      slot_ = static_cast<std::size_t>(std::countr_zero(free));
+    }
+    ~Lease() { slots_.free_.fetch_or(std::uint64_t{1} << slot_, std::memory_order_release); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    std::size_t slot() const { return slot_; }
+
+   private:
+    ScratchSlots& slots_;
+    std::size_t slot_;
+  };
+
+ private:
+  std::atomic<std::uint64_t> free_{~std::uint64_t{0}};  // bit i: memory i is free
+};
 
 }  // namespace tidu::cpu_detail

@@ -29,6 +29,7 @@
 #include "cpu/groups/fused_run.hpp"
 #include "cpu/groups/reduce.hpp"
 #include "cpu/kernels/elementwise.hpp"
+#include "cpu/schedule/splat.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail {
@@ -102,20 +103,7 @@ class GroupPlanner {
   };
 
   // What an operand is: a root that has memory or is made here, or a literal (no_index).
-  ValueId read(ValueId operand) const {
-    if (splats_[operand] == no_index) return roots_[operand];
-    const ValueId source = splats_[operand];
-    return graph_.type(source).size() == 1 ? roots_[source] : no_index;
-  }
-  // The bytes of the element that a literal repeats.
-  const Literal& literal_of(ValueId operand) const {
-    const OpRecord& op = *graph_.data().operations[*graph_.producer(splats_[operand])].op;
-    for (const auto& [name, value] : op.attributes) {
-      if (const auto* literal = value.get_if<Literal>()) return *literal;
-    }
-    throw Error(ErrorKind::internal,
-                detail::str("fused group: expected a literal in [", op.primitive->name, "], got none"));
-  }
+  ValueId read(ValueId operand) const { return passes::memory_of(graph_, roots_, splats_, operand); }
 
   // Without lanes every operation is a segment of its own.
   void make_segments(VectorJit* lanes) {
@@ -151,27 +139,14 @@ class GroupPlanner {
   }
   std::uint16_t lane(Draft& draft, ValueId operand) {
     const ValueId id = read(operand);
-    if (id == no_index) return immediate(draft.code, literal_of(operand));
+    if (id == no_index) return add_immediate(draft.code, passes::splat_literal(graph_, splats_[operand]));
     const auto it = draft.virtual_register_of.find(id);
     if (it != draft.virtual_register_of.end()) return it->second;
-    const Type type = graph_.type(id);
-    const bool mask = type.dtype() == bool_, one = type.size() == 1;
-    const VectorOp op =
-        one ? (mask ? VectorOp::splat_mask : VectorOp::splat) : (mask ? VectorOp::load_mask : VectorOp::load);
+    const VectorOp op = load_op(graph_.type(id));
     const std::uint16_t value = draft.code.add({.op = op, .index = draft.code.num_operands++});
     draft.reads.push_back(id);
     draft.virtual_register_of[id] = value;
     return value;
-  }
-  static std::uint16_t immediate(VectorProgram& code, const Literal& literal) {
-    VectorInst step{.op = VectorOp::immediate};
-    if (literal.type().dtype() != bool_) {
-      std::memcpy(&step.bits, literal.bytes(), size_of(code.dtype));
-      return code.add(step);
-    }
-    const bool set = *literal.bytes() != std::byte{0};
-    const std::uint16_t zero = code.add(step);  // 0 <= 0 and 0 < 0
-    return code.add({.op = set ? VectorOp::less_equal : VectorOp::less, .a = zero, .b = zero});
   }
 
   // Memory for what another segment or a fold reads, and the length of a block.
@@ -414,7 +389,7 @@ class GroupPlanner {
       const ValueId source = read(operand);
       Filling filling{to, nullptr, {}, size_of(dtype)};
       if (source == no_index) {
-        filling.element = literal_of(operand).bytes();
+        filling.element = passes::splat_literal(graph_, splats_[operand]).bytes();
       } else {
         filling.from = place_of(source);
       }

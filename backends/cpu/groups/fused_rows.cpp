@@ -2,8 +2,6 @@
 #include "cpu/groups/fused_rows.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -70,13 +68,9 @@ class RowsRun {
   }
   void run() {
     const auto some = [&](std::int64_t begin, std::int64_t end) {
-      std::uint64_t bits = free_.load(std::memory_order_relaxed);
-      while (!free_.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
-      }
-      const int mine = std::countr_zero(bits);
-      std::byte* const memory = call_.scratch + static_cast<std::size_t>(mine) * s_.memory;
+      const ScratchSlots::Lease lease(slots_);
+      std::byte* const memory = call_.scratch + lease.slot() * s_.memory;
       s_.transposed ? pieces(begin, end, memory) : rows(begin, end, memory);
-      free_.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
     };
     const std::int64_t count = s_.transposed ? s_.transposed->pieces() : s_.rows;
     if (s_.is_short) {
@@ -176,7 +170,7 @@ class RowsRun {
   const RowsCode& code_;
   std::byte* parts_;
   // Bit i: nobody has the i-th thread's memory. As many bodies run at once as there are threads.
-  std::atomic<std::uint64_t> free_{~std::uint64_t{0}};
+  ScratchSlots slots_;
 };
 void run_rows(const RowsState& s, const Call& call) noexcept { RowsRun(s, call).run(); }
 

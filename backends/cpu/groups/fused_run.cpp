@@ -2,8 +2,6 @@
 #include "cpu/groups/fused_run.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cstring>
 
 #include "cpu/kernels/columns.hpp"
@@ -285,16 +283,10 @@ class BlockRun {
 }  // namespace
 
 void run_group(const GroupState& s, const Call& call) {
-  // Bit i: nobody has the i-th thread's memory. As many bodies run at once as there are threads.
-  std::atomic<std::uint64_t> free{~std::uint64_t{0}};
+  ScratchSlots slots;  // as many bodies run at once as there are threads
   parallel_for(s.threads, s.count, s.grain, [&](std::int64_t begin, std::int64_t end) {
-    std::uint64_t bits = free.load(std::memory_order_relaxed);
-    while (!free.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acquire)) {
-    }
-    const int mine = std::countr_zero(bits);
-    // Where it throws, the thread begins no other piece, and its memory is nobody's for the rest of the loop.
-    BlockRun(s, call, call.scratch + s.parts + static_cast<std::size_t>(mine) * s.memory).run(begin, end);
-    free.fetch_or(std::uint64_t{1} << mine, std::memory_order_release);
+    const ScratchSlots::Lease lease(slots);
+    BlockRun(s, call, call.scratch + s.parts + lease.slot() * s.memory).run(begin, end);
   });
   for (const FoldStep& fold : s.folds) {
     fold.functions.finish(call.scratch + fold.parts, s.count, call.out[fold.result]);

@@ -16,6 +16,7 @@
 #include <unordered_map>
 
 #include "cpu/is_any_of.hpp"
+#include "cpu/schedule/splat.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -96,10 +97,7 @@ class RowsPlanner {
 
   // Where the operand's elements are; no_index for a literal.
   ValueId read(ValueId operand) const {
-    const std::vector<ValueId>& splats = program_.splats();
-    if (splats[operand] == no_index) return program_.roots()[operand];
-    const ValueId source = splats[operand];
-    return graph_.type(source).size() == 1 ? program_.roots()[source] : no_index;
+    return passes::memory_of(graph_, program_.roots(), program_.splats(), operand);
   }
   Item* item_of(ValueId operand) {
     const ValueId id = read(operand);
@@ -376,7 +374,8 @@ class RowsPlanner {
   }
   std::uint16_t lane(ValueId operand, std::uint32_t phase) {
     const ValueId id = read(operand);
-    if (id == no_index) return immediate(operand);
+    if (id == no_index)
+      return add_immediate(list_, passes::splat_literal(graph_, program_.splats()[operand]));
     const auto it = virtual_register_of_.find(id);
     if (it != virtual_register_of_.end()) return it->second;
     const auto made = item_of_.find(id);
@@ -385,35 +384,9 @@ class RowsPlanner {
       return virtual_register_of_[id] = slot(item);
     }
     const Type type = graph_.type(id);
-    const bool mask = type.dtype() == bool_;
-    VectorInst step{.index = pointer_of_.at(id)};
-    if (type.size() == 1) {
-      step.op = mask ? VectorOp::splat_mask : VectorOp::splat;
-    } else if (phase == never) {
-      step.op = VectorOp::splat_row;
-    } else {
-      step.op = mask ? VectorOp::load_mask : VectorOp::load;
-    }
-    return virtual_register_of_[id] = list_.add(step);
-  }
-  std::uint16_t immediate(ValueId operand) {
-    const OpRecord& op = *graph_.data().operations[*graph_.producer(program_.splats()[operand])].op;
-    const Literal* literal = nullptr;
-    for (const auto& [name, value] : op.attributes) {
-      if (literal == nullptr) literal = value.get_if<Literal>();
-    }
-    if (literal == nullptr) {
-      throw Error(ErrorKind::internal,
-                  detail::str("fused rows: expected a literal in [", op.primitive->name, "], got none"));
-    }
-    VectorInst step{.op = VectorOp::immediate};
-    if (literal->type().dtype() != bool_) {
-      std::memcpy(&step.bits, literal->bytes(), size_of(code_.dtype));
-      return list_.add(step);
-    }
-    const bool set = *literal->bytes() != std::byte{0};
-    const std::uint16_t zero = list_.add(step);  // 0 <= 0 and 0 < 0
-    return list_.add({.op = set ? VectorOp::less_equal : VectorOp::less, .a = zero, .b = zero});
+    const bool of_row = phase == never && type.size() != 1;
+    return virtual_register_of_[id] =
+               list_.add({.op = of_row ? VectorOp::splat_row : load_op(type), .index = pointer_of_.at(id)});
   }
 
   // What is computed of folds of the phase, and folds that somebody else reads.

@@ -256,11 +256,7 @@ class RunFinder {
       for (const ValueId operand : operands(index)) {
         const ValueId id = roots_[operand];
         if (made_in_[id] != number) {
-          const Type type = graph_.type(id);
-          const bool mask = type.dtype() == bool_;
-          const VectorOp op = type.size() == 1 ? (mask ? VectorOp::splat_mask : VectorOp::splat)
-                                               : (mask ? VectorOp::load_mask : VectorOp::load);
-          set(id, code.add({.op = op, .index = pointer(draft, id)}));
+          set(id, code.add({.op = load_op(graph_.type(id)), .index = pointer(draft, id)}));
         }
         lanes[num_registers++] = virtual_register_of_[id];
       }

@@ -170,6 +170,11 @@ struct VectorProgram {
 /// result.
 DType computed_dtype(std::span<const DType> operands, DType result);
 
+/// The load of an operand of that type: of a mask for bool, of a repeated element for a single one.
+VectorOp load_op(Type type);
+/// Appends a constant, the element of a literal of the program's dtype or bool. Returns its register.
+std::uint16_t add_immediate(VectorProgram& code, const Literal& literal);
+
 /// Appends the instructions of an element-wise operation that computes on `dtype` (see computed_dtype), with
 /// values of the program as operands. Returns nothing, and leaves the program unchanged, if there is no
 /// vector code: for dtypes of other sizes, and for operations that need loops.

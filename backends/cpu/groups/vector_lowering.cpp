@@ -1,5 +1,6 @@
 // vector_lowering.cpp - from operations to steps over lanes.
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <numbers>
 #include <string_view>
@@ -335,6 +336,24 @@ const Row* row_of(std::string_view name, DType dtype) {
 }
 
 }  // namespace
+
+VectorOp load_op(Type type) {
+  const bool mask = type.dtype() == bool_;
+  if (type.size() == 1) return mask ? VectorOp::splat_mask : VectorOp::splat;
+  return mask ? VectorOp::load_mask : VectorOp::load;
+}
+
+std::uint16_t add_immediate(VectorProgram& code, const Literal& literal) {
+  VectorInst constant{.op = VectorOp::immediate};
+  if (literal.type().dtype() != bool_) {
+    std::memcpy(&constant.bits, literal.bytes(), size_of(code.dtype));
+    return code.add(constant);
+  }
+  // Masks come from comparisons: 0 <= 0 and 0 < 0.
+  const bool set = *literal.bytes() != std::byte{0};
+  const std::uint16_t zero = code.add(constant);
+  return code.add({.op = set ? VectorOp::less_equal : VectorOp::less, .a = zero, .b = zero});
+}
 
 DType computed_dtype(std::span<const DType> operands, DType result) {
   DType dtype = result;

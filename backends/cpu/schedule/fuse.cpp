@@ -26,6 +26,7 @@
 #include "cpu/schedule/loops.hpp"
 #include "cpu/schedule/moves_between.hpp"
 #include "cpu/schedule/open_products.hpp"
+#include "cpu/schedule/splat.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/optimizer/passes.hpp"
@@ -153,11 +154,7 @@ class Fuser {
   }
 
   // The value whose bytes stand for the operand; no_index for a literal.
-  ValueId read(ValueId operand) const {
-    if (splats_[operand] == no_index) return roots_[operand];
-    const ValueId source = splats_[operand];
-    return graph_.type(source).size() == 1 ? roots_[source] : no_index;
-  }
+  ValueId read(ValueId operand) const { return memory_of(graph_, roots_, splats_, operand); }
 
   void add_loop(std::uint32_t loop) {
     for (const BlockedLoop::Value& operand : plan_.loops[loop].operands) place(roots_[operand.id], 0);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/schedule/splat.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
@@ -210,11 +211,7 @@ class ShiftWriter {
     if (old_type.size() == 1) return values_[old];  // a scalar beside arrays
     const ValueId source = splats_[old];
     if (g_.types[source].size() == 1) return spread(values_[source], type);
-    const OperationRecord& full_record = g_.operations[*graph_.producer(source)];
-    for (const auto& [name, value] : full_record.op->attributes) {
-      if (const auto* literal = value.get_if<Literal>()) return full(type, *literal);
-    }
-    throw Error(ErrorKind::internal, "[full] expected a literal, got none");
+    return full(type, splat_literal(graph_, source));
   }
   void compute(const std::vector<std::uint32_t>& operations, Type shape,
                std::unordered_map<ValueId, ValueId>& known) {

@@ -22,6 +22,7 @@
 #include "cpu/is_any_of.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/products/product_places.hpp"
+#include "cpu/schedule/splat.hpp"
 #include "cpu/steps/concat_map.hpp"
 #include "cpu/steps/step_passes.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -251,14 +252,9 @@ class MoveFinder {
     const ValueId source = program_.splats()[id];
     const auto maker = source == no_index ? std::nullopt : graph_.producer(source);
     if (!maker || !is_any_of(graph_.operation(*maker), prim::full)) return false;
-    for (const auto& [name, value] : graph_.operation(*maker).op().attributes()) {
-      const auto* literal = value.get_if<Literal>();
-      if (literal == nullptr) continue;
-      const std::byte* const bytes = literal->bytes();
-      return std::all_of(bytes, bytes + literal->type().bytes(),
-                         [](std::byte b) { return b == std::byte{0}; });
-    }
-    return false;
+    const Literal* literal = passes::literal_of(graph_, source);
+    return literal != nullptr && std::all_of(literal->bytes(), literal->bytes() + literal->type().bytes(),
+                                             [](std::byte b) { return b == std::byte{0}; });
   }
   // See Note [Results in place].
   bool make_in_place(std::size_t mover, Moves& moves) {

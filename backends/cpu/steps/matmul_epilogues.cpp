@@ -7,6 +7,7 @@
 
 #include "cpu/is_any_of.hpp"
 #include "cpu/products/product_update.hpp"
+#include "cpu/schedule/splat.hpp"
 #include "cpu/steps/step_passes.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -59,9 +60,7 @@ class EpilogueFinder {
       update.scale = program_.roots()[source];
       return true;
     }
-    for (const auto& [name, value] : graph_.operation(*graph_.producer(source)).op().attributes()) {
-      if (const auto* literal = value.get_if<Literal>()) update.literal = *literal;
-    }
+    if (const Literal* literal = passes::literal_of(graph_, source)) update.literal = *literal;
     return update.literal.has_value();
   }
   bool take_product(ValueId id, const Operation& sum, std::size_t node, ProductUpdate& update) const {
