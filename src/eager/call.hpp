@@ -14,10 +14,11 @@
 #include <mutex>
 #include <set>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "eager/anomaly.hpp"
+#include "eager/arrivals.hpp"
+#include "eager/cotangents.hpp"
 #include "eager/node.hpp"
 #include "eager/states.hpp"
 #include "eager/watch.hpp"
@@ -38,13 +39,6 @@ class DepthGuard {
 
  private:
   std::uint32_t before_;
-};
-
-/// Anomaly mode: the node that sent the first cotangent of a node.
-struct Arrival {
-  const Node* from;
-  std::size_t length;  ///< of the path from a root to the node, both included
-  const Node* early;   ///< the last node at the beginning of the path that messages name
 };
 
 struct BackwardCall {
@@ -88,35 +82,10 @@ struct BackwardCall {
   bool wants_threads();
   void run_threaded();
 
-  // --- cotangents (cells.cpp)
+  // --- cotangents on their way (order.cpp, hooks.cpp)
   /// Takes `cell`, a cotangent of an output of `target`. `phase`: the present phase, for messages.
   void contribute(Node& target, Cell* cell, const PrimitiveSet* set, const char*& phase);
   static constexpr const char* moving = "record or wait";  ///< a phase
-  void move_to(Cell& cell, Placement placement);
-  /// into + from, for cotangents of `target` on their device; `from` is consumed in any case. A second 16-bit
-  /// cotangent may be chained to `into` first, and a sum of three may be held in f32: see complete_sum().
-  void fold(Cell* into, Cell* from, const PrimitiveSet* set, const Node& target);
-  void add(Cell& into, const Cell& from, const PrimitiveSet* set, Placement placement);
-  /// Must be called before a sum by fold() is read: adds chained cells, and rounds the sum to `type`.
-  void complete_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target) {
-    if (sum.next != nullptr || sum.type != type) complete_narrow_sum(sum, type, set, target);
-  }
-  void complete_narrow_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target);
-  /// Converts the cotangent to another dtype, in place.
-  void convert(Cell& cell, DType dtype, const PrimitiveSet& set, const Node& target);
-  void record_in_place(Cell& cell, const RecordedGraph& graph, std::span<const RecordInput> inputs,
-                       Placement placement);
-  /// Does the set's vocabulary have a conversion?
-  bool can_convert(const PrimitiveSet* set) const {
-    return set != nullptr && set->vocabulary().convert != nullptr;
-  }
-  /// Adds up waiting cotangents, in descending order of (sequence, source, edge) for each slot.
-  void fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set, const Node& target);
-  Cell* duplicate(const Cell& cell) const;
-  void check_type(const Cell& cell, Type expected, const Node& node, const char* who, const char* what,
-                  std::size_t index) const;
-  /// For a cotangent that a node returned.
-  void check_device(const Cell& cell, const Node& node, std::size_t input) const;
   void run_hooks(const HookList::Hooks& hooks, HookKind kind, Node& node, std::span<Cell*> incoming,
                  std::span<Cell*> outgoing);
 
@@ -146,9 +115,7 @@ struct BackwardCall {
   const ErasedExecutor& host;
   const BackwardOptions& options;
   const OperandTable& table;
-  const bool creates_graph;
-  const bool wide_accumulation;  ///< requested, and supported by the executor
-  const Looker looker;           ///< anomaly mode
+  Cotangents cotangents;
   bool threaded = false;
   bool folds_at_once = true;  ///< contributions arrive in the order in which they are added
 
@@ -163,22 +130,19 @@ struct BackwardCall {
       depended_on;              ///< outputs that roots depend on; computed on demand
   const Node* freed = nullptr;  ///< a node that must run although its saved operands were freed
   bool has_devices = false;
-  bool knows_types = false;    ///< the executor describes operands
-  bool knows_devices = false;  ///< and gives their devices
   std::size_t unfinished = 0;  ///< nodes that are yet to be run or skipped
   std::size_t live = 0;        ///< cells in states and leaves
   ReadyQueue host_ready;
   std::map<std::uint32_t, ReadyQueue> device_ready;
-  std::uint64_t pushed = 0;                           ///< for orders other than latest first
-  std::vector<Cell*> captured;                        ///< by request
-  std::unordered_map<const Node*, Arrival> arrivals;  ///< anomaly mode: by node, without roots
+  std::uint64_t pushed = 0;     ///< for orders other than latest first
+  std::vector<Cell*> captured;  ///< by request
+  Arrivals arrivals;            ///< anomaly mode
   std::vector<std::function<void()>> callbacks;
   Placement caller{};
 
   std::mutex error_mutex;
   std::exception_ptr first_error;
   std::mutex callbacks_mutex;
-  std::mutex arrivals_mutex;
   std::uint32_t depth = 0;  ///< enclosing backward calls on its thread
 
  private:
@@ -196,8 +160,6 @@ struct BackwardCall {
       request.observer->see(when, node, cells);
   }
   void after_hooks(When when, const Node& node, std::span<Cell* const> cells);
-  void note_arrival(const Node& target, const Node& from);
-  Path path_to(const Node& node);
   void look_for_anomaly(Node& node, std::span<Cell* const> incoming, std::span<Cell* const> outgoing,
                         const std::function<std::string()>& within);
   void profile_node(ProfilePhase phase, const Node& node, std::byte* operands, std::size_t count,
@@ -213,22 +175,6 @@ struct BackwardCall {
   void add_to_slot(Cell* sum, Cell* from, const LeafState& leaf);
   void join_streams(std::span<Cell* const> sums);
   void run_callbacks();
-};
-
-/// Destroys the remaining cells, and the cells chained to them.
-class CellGuard {
- public:
-  CellGuard(const OperandTable& operands, std::span<Cell*> guarded) : table_(operands), cells_(guarded) {}
-  CellGuard(const CellGuard&) = delete;
-  CellGuard& operator=(const CellGuard&) = delete;
-  ~CellGuard() {
-    for (Cell* cell : cells_)
-      while (cell != nullptr) destroy_cell(table_, std::exchange(cell, cell->next));
-  }
-
- private:
-  const OperandTable& table_;
-  std::span<Cell*> cells_;
 };
 
 }  // namespace tidu::eager::detail

@@ -54,7 +54,7 @@ void BackwardCall::check_roots() {
                                                    to_string(sorted[i].key), " twice"));
     }
   }
-  if (creates_graph && request.recorder == nullptr)
+  if (cotangents.creates_graph && request.recorder == nullptr)
     throw Error(ErrorKind::invalid_argument, "backward: expected a recorder with create_graph, got none");
   for (; held_roots < request.roots.size(); ++held_roots) retain(request.roots[held_roots].node);
   for (; held_requested < request.requested.size(); ++held_requested)
@@ -216,22 +216,22 @@ void BackwardCall::seed_roots() {
       cell = room;
     }
     const std::optional<Type> got = host.describe(cell->operand());
-    knows_types = knows_types || got;
-    knows_devices = knows_devices || host.device_of(cell->operand());
+    cotangents.knows_types = cotangents.knows_types || got;
+    cotangents.knows_devices = cotangents.knows_devices || host.device_of(cell->operand());
     if (type) {
       if (got && *got != *type) {
         throw Error(ErrorKind::type, str("backward: expected a seed of type ", *type, " for root ", i, " (",
                                          node.describe(), "), got ", *got));
       }
     }
-    if (options.anomaly) check_seed(looker, *cell, node);
+    if (options.anomaly) check_seed(cotangents.looker, *cell, node);
     cell->sequence = Cell::of_seed;
     cell->edge = static_cast<std::uint32_t>(i);
     cell->target_slot = root_slots[i];
     const Placement placement = root.placement.value_or(caller);
     cell->device = placement.device;
     cell->stream = placement.stream;
-    if (creates_graph) set_recorded(*cell, *root.recorded);
+    if (cotangents.creates_graph) set_recorded(*cell, *root.recorded);
   }
   for (std::size_t i = seeds.size(); i-- > 0;) {
     const char* phase = moving;

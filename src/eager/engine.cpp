@@ -34,15 +34,12 @@ BackwardCall::BackwardCall(const BackwardRequest& backward_request)
       host(backward_request.host),
       options(backward_request.options),
       table(backward_request.host.table),
-      creates_graph(backward_request.options.create_graph),
-      wide_accumulation(backward_request.options.wide_accumulation && host.wide_accumulation()),
-      looker{backward_request.host,
-             backward_request.options.anomaly ? std::make_shared<Findings>() : nullptr},
+      cotangents(backward_request),
       depth(calls_on_this_thread) {}
 
 // Also after an error: everything that is still on its way goes.
 BackwardCall::~BackwardCall() {
-  if (looker.findings != nullptr) looker.findings->end();
+  if (cotangents.looker.findings != nullptr) cotangents.looker.findings->end();
   const auto destroy_all = [this](Cell*& cell) {
     while (cell != nullptr) destroy_cell(table, std::exchange(cell, cell->next));
   };
@@ -86,37 +83,26 @@ void BackwardCall::take_incoming(State& state, std::span<Cell*> incoming) {
   std::fill(incoming.begin(), incoming.end(), nullptr);
   Node& node = *state.node;
   if (!folds_at_once) {
-    fold_waiting(state.cell, incoming, &node.variant->owner->graph.primitives(), node);
+    cotangents.fold_waiting(state.cell, incoming, &node.variant->owner->graph.primitives(), node);
   } else if (incoming.size() == 1) {
     incoming[0] = std::exchange(state.cell, nullptr);
   } else if (state.cells != nullptr) {
     std::copy_n(state.cells, incoming.size(), incoming.begin());
     delete[] std::exchange(state.cells, nullptr);
   }
-  if (!wide_accumulation) return;
+  if (!cotangents.wide_accumulation) return;
   const Template& graph = *node.variant->owner;
   for (std::size_t slot = 0; slot < incoming.size(); ++slot) {
     if (incoming[slot] != nullptr)
-      complete_sum(*incoming[slot], graph.output_types[slot], &graph.graph.primitives(), node);
+      cotangents.complete_sum(*incoming[slot], graph.output_types[slot], &graph.graph.primitives(), node);
   }
 }
 
 void BackwardCall::capture(const Node& node, std::span<Cell* const> incoming) {
   for (auto at = captures.lower_bound({&node, 0}); at != captures.end() && at->first.first == &node; ++at) {
     const Cell* cell = incoming[at->first.second];
-    if (cell != nullptr) captured[at->second] = duplicate(*cell);
+    if (cell != nullptr) captured[at->second] = cotangents.duplicate(*cell);
   }
-}
-
-Cell* BackwardCall::duplicate(const Cell& cell) const {
-  Cell* made = copy_cell(table, cell.type, cell.operand());
-  made->key = cell.key;
-  made->trace = cell.trace;
-  if (made->trace != nullptr) retain(made->trace);
-  made->slot = cell.slot;
-  made->device = cell.device;
-  made->stream = cell.stream;
-  return made;
 }
 
 // What hooks left of cotangents that go to no operation, which would look at them.
@@ -124,7 +110,7 @@ void BackwardCall::after_hooks(When when, const Node& node, std::span<Cell* cons
   tell(when, node, cells);
   if (!options.anomaly) return;
   for (std::size_t i = 0; i < cells.size(); ++i)
-    if (cells[i] != nullptr) check_hooked(looker, *cells[i], node, i);
+    if (cells[i] != nullptr) check_hooked(cotangents.looker, *cells[i], node, i);
 }
 
 void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
@@ -160,7 +146,7 @@ void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
     if (hooks) {
       run_hooks(*hooks, HookKind::after_node, node, incoming, outgoing);
       tell(When::sent, node, outgoing);
-      if (options.anomaly) check_sent(looker, outgoing, node);
+      if (options.anomaly) check_sent(cotangents.looker, outgoing, node);
     }
     if (threaded) {
       phase = moving;
@@ -182,7 +168,7 @@ void BackwardCall::move_outgoing(const Node& node, std::span<Cell*> outgoing) {
       destroy_cell(table, std::exchange(outgoing[e], nullptr));
     } else {
       const Node& target = edge.target->is_leaf() ? *leaves.find(edge.target->first_key)->node : *edge.target;
-      move_to(*outgoing[e], target.placement());
+      cotangents.move_to(*outgoing[e], target.placement());
     }
   }
 }
@@ -205,11 +191,11 @@ BackwardProgram& BackwardCall::program_of(const Node& node, std::span<Cell* cons
         if (at->context != Key128{}) continue;
         for (BackwardProgram* program = at->programs.head(); program != nullptr; program = program->next)
           if (program->seeded[0] == seeded && program->wanted[0] == wanted &&
-              program->accumulates(wide_accumulation))
+              program->accumulates(cotangents.wide_accumulation))
             return *program;
       }
     }
-    return variant.program(Mask{seeded}, Mask{wanted}, wide_accumulation, options.context, keep);
+    return variant.program(Mask{seeded}, Mask{wanted}, cotangents.wide_accumulation, options.context, keep);
   }
   Mask seeded = make_mask(incoming.size());
   for (std::size_t i = 0; i < incoming.size(); ++i)
@@ -217,7 +203,7 @@ BackwardProgram& BackwardCall::program_of(const Node& node, std::span<Cell* cons
   Mask wanted = make_mask(node.num_edges);
   for (std::uint32_t e = 0; e < node.num_edges; ++e)
     if (!selective || is_wanted(node.edges()[e])) set(wanted, e);
-  return variant.program(seeded, wanted, wide_accumulation, options.context, keep);
+  return variant.program(seeded, wanted, cotangents.wide_accumulation, options.context, keep);
 }
 
 // What backward reads must be as it was when it was saved.
@@ -299,17 +285,17 @@ void BackwardCall::run_transposed(Node& node, std::span<Cell*> incoming, std::sp
   }
   for (std::size_t i = 0; i < num_results; ++i) {
     const std::uint32_t input = node.variant->edges[made[i]->edge];
-    check_type(*made[i], made[i]->type, node, "the ", "cotangent of input", input);
-    check_device(*made[i], node, input);
+    cotangents.check_type(*made[i], made[i]->type, node, "the ", "cotangent of input", input);
+    cotangents.check_device(*made[i], node, input);
   }
   if (options.anomaly) [[unlikely]]
     look_for_anomaly(node, incoming, outgoing,
                      [&] { return first_within(host, node, program, inputs.span()); });
-  if (creates_graph) {
+  if (cotangents.creates_graph) {
     phase = "recording";
     record_backward(node, program, incoming, computed.data(), made.span());
   }
-  if (!options.keep_graph && !creates_graph) node.free();
+  if (!options.keep_graph && !cotangents.creates_graph) node.free();
 }
 
 // The backward of a node is one invocation of (residuals, then the transposed graph) over the inputs of the
@@ -367,47 +353,15 @@ void BackwardCall::profile_node(ProfilePhase phase, const Node& node, std::byte*
                         node.placement(), 0});
 }
 
-void BackwardCall::note_arrival(const Node& target, const Node& from) {
-  const std::lock_guard<std::mutex> lock(arrivals_mutex);
-  const auto before = arrivals.find(&from);
-  const bool root = before == arrivals.end();
-  const std::size_t length = root ? 2 : before->second.length + 1;
-  const bool early = length <= Path::named;
-  arrivals.try_emplace(&target, Arrival{&from, length, early ? &target : before->second.early});
-}
-
-// Walks only as far as the path is named, so that a long tape takes no longer for each of its nodes.
-Path BackwardCall::path_to(const Node& node) {
-  const std::lock_guard<std::mutex> lock(arrivals_mutex);
-  const auto append = [this](std::vector<const Node*>& part, const Node* at, std::size_t most) {
-    while (at != nullptr && part.size() < most) {
-      part.push_back(at);
-      const auto before = arrivals.find(at);
-      at = before != arrivals.end() ? before->second.from : nullptr;
-    }
-    std::reverse(part.begin(), part.end());
-  };
-  Path path;
-  const auto last = arrivals.find(&node);
-  const std::size_t length = last != arrivals.end() ? last->second.length : 1;
-  if (length > 2 * Path::named) {
-    append(path.first, last->second.early, Path::named);
-    append(path.last, &node, Path::named);
-    path.omitted = length - 2 * Path::named;
-  } else {
-    append(path.last, &node, length);
-  }
-  return path;
-}
-
 void BackwardCall::look_for_anomaly(Node& node, std::span<Cell* const> incoming,
                                     std::span<Cell* const> outgoing,
                                     const std::function<std::string()>& within) {
-  check_backward({looker, node, [&] { return path_to(node); }, incoming, outgoing, within}, [this] {
-    std::vector<Node*> reached;
-    states.for_each([&](State& state) { reached.push_back(state.node); });
-    return reached;
-  });
+  check_backward(
+      {cotangents.looker, node, [&] { return arrivals.path_to(node); }, incoming, outgoing, within}, [this] {
+        std::vector<Node*> reached;
+        states.for_each([&](State& state) { reached.push_back(state.node); });
+        return reached;
+      });
 }
 
 void wrong_number_of_values(const GraphCall& call, const char* hook, std::size_t got) {

@@ -11,15 +11,15 @@ void BackwardCall::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) {
   Cell* given[] = {from};
   const CellGuard guard(table, given);
   try {
-    move_to(*sum, leaf.node->placement());
-    std::optional<Type> held = knows_types ? host.describe(sum->operand()) : std::nullopt;
+    cotangents.move_to(*sum, leaf.node->placement());
+    std::optional<Type> held = cotangents.knows_types ? host.describe(sum->operand()) : std::nullopt;
     if (held && widen_alike(*sum, *held, *from, leaf)) held = from->type;
     if (held && *held != from->type) {
       throw Error(ErrorKind::type, tidu::detail::str("expected a gradient of type ", *held,
                                                      ", as that in the slot of the leaf, got ", from->type));
     }
     sum->type = from->type;
-    add(*sum, *from, leaf.set, leaf.node->placement());
+    cotangents.add(*sum, *from, leaf.set, leaf.node->placement());
   } catch (const Error& error) {
     explain_failure(error, *leaf.node, "add_operands");
   }
@@ -28,22 +28,23 @@ void BackwardCall::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) {
 // Where one of them is f32 and the other the same in 16 bits (see BackwardOptions::wide_slots) both become
 // f32.
 bool BackwardCall::widen_alike(Cell& sum, Type held, Cell& from, const LeafState& leaf) {
-  if (held == from.type || !wide_accumulation || !can_convert(leaf.set)) return false;
+  if (held == from.type || !cotangents.wide_accumulation || !cotangents.can_convert(leaf.set)) return false;
   const auto widened = [](Type type) { return type.with_dtype(accumulation_dtype(type.dtype())); };
   if (widened(held) != widened(from.type)) return false;
   sum.type = held;
   Cell& narrow = widened(held) == held ? from : sum;
-  convert(narrow, widened(held).dtype(), *leaf.set, *leaf.node);
+  cotangents.convert(narrow, widened(held).dtype(), *leaf.set, *leaf.node);
   return true;
 }
 
 // A copy of what came to the leaf, as it is to be added to its slot.
 Cell* BackwardCall::for_slot(const LeafState& leaf) {
-  Cell* made[] = {duplicate(*leaf.cell)};
+  Cell* made[] = {cotangents.duplicate(*leaf.cell)};
   const CellGuard guard(table, made);
   const DType wide = accumulation_dtype(made[0]->type.dtype());
-  if (options.wide_slots && wide_accumulation && wide != made[0]->type.dtype() && can_convert(leaf.set))
-    convert(*made[0], wide, *leaf.set, *leaf.node);
+  if (options.wide_slots && cotangents.wide_accumulation && wide != made[0]->type.dtype() &&
+      cotangents.can_convert(leaf.set))
+    cotangents.convert(*made[0], wide, *leaf.set, *leaf.node);
   return std::exchange(made[0], nullptr);
 }
 
@@ -66,7 +67,7 @@ void BackwardCall::accumulate() {
         const std::lock_guard lock(slot.mutex);
         seen[i] = slot.changes;
         if (slot.closed) continue;
-        if (slot.cell != nullptr) sums[i] = duplicate(*slot.cell);
+        if (slot.cell != nullptr) sums[i] = cotangents.duplicate(*slot.cell);
       }
       Cell* grown = for_slot(*into[i]);
       if (sums[i] == nullptr) {
@@ -77,7 +78,7 @@ void BackwardCall::accumulate() {
     }
     join_streams(sums);
     if (options.anomaly) [[unlikely]]
-      ask(looker);
+      ask(cotangents.looker);
     locks.clear();
     bool same = true;
     for (std::size_t i = 0; i < into.size(); ++i) {
@@ -142,7 +143,7 @@ BackwardOutcome BackwardCall::finish() {
   BackwardOutcome outcome(table);
   join_streams({});
   if (options.anomaly) [[unlikely]]
-    ask(looker);
+    ask(cotangents.looker);
   outcome.requested.reserve(request.requested.size());
   for (std::size_t i = 0; i < request.requested.size(); ++i) {
     const Requested& wanted = request.requested[i];
@@ -150,7 +151,7 @@ BackwardOutcome BackwardCall::finish() {
         outcome.requested.emplace_back(UntypedGradient{wanted.key, nullptr, Absence::none});
     LeafState* leaf = leaves.find(wanted.key);
     if (leaf != nullptr && leaf->cell != nullptr) {
-      gradient.cell = duplicate(*leaf->cell);
+      gradient.cell = cotangents.duplicate(*leaf->cell);
     } else {
       gradient.cell = std::exchange(captured[i], nullptr);
     }

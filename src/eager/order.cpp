@@ -11,6 +11,47 @@ namespace detail {
 
 // --- where cotangents go
 
+void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set, const char*& phase) {
+  Cell* owned[] = {cell};
+  const CellGuard guard(table, owned);
+  Cell** head = nullptr;
+  bool failed = false;
+  Placement placement = target.placement();
+  if (target.is_leaf()) {
+    LeafState& leaf = leaves.get(&target);
+    if (!leaf.wanted) return;
+    if (leaf.set == nullptr) leaf.set = set;
+    leaf.type = cell->type;
+    placement = leaf.node->placement();  // several nodes may stand for one leaf
+    failed = leaf.failed;
+    head = &leaf.cell;
+  } else {
+    State& state = *states.find(&target);
+    if (!state.needed && !state.captured) return;
+    failed = state.failed;
+    set = &target.variant->owner->graph.primitives();
+    head = &state.cell;
+    if (folds_at_once && target.num_outputs() > 1) {
+      if (state.cells == nullptr) {
+        state.cells = new Cell*[target.num_outputs()]();
+        ++live;
+      }
+      head = state.cells + cell->target_slot;
+    }
+  }
+  if (failed && folds_at_once) return;  // what is there may be what is left of a sum that failed
+  cotangents.move_to(*cell, placement);
+  owned[0] = nullptr;
+  if (*head == nullptr || !folds_at_once) {
+    cell->next = *head;
+    *head = cell;
+    ++live;
+  } else {
+    phase = "add_operands";
+    cotangents.fold(*head, cell, set, target.is_leaf() ? *leaves.get(&target).node : target);
+  }
+}
+
 void BackwardCall::deliver(State& state, std::span<Cell*> outgoing) {
   const Node& node = *state.node;
   const bool selective = !request.requested.empty();
@@ -19,7 +60,7 @@ void BackwardCall::deliver(State& state, std::span<Cell*> outgoing) {
     if (selective && !is_wanted(edge)) continue;
     if (outgoing[e] != nullptr) {
       if (options.anomaly) [[unlikely]]
-        note_arrival(*edge.target, node);  // when it throws, the cotangent is still the caller's
+        arrivals.note(*edge.target, node);  // when it throws, the cotangent is still the caller's
       Cell* const cell = std::exchange(outgoing[e], nullptr);
       cell->target_slot = edge.slot;
       const char* phase = moving;
@@ -71,9 +112,10 @@ void BackwardCall::finish_leaf(LeafState& leaf) {
       std::swap(cells[0], leaf.cell);
     } else {
       for (Cell* at = leaf.cell; at != nullptr; at = at->next) at->target_slot = 0;
-      fold_waiting(leaf.cell, cells, leaf.set, node);
+      cotangents.fold_waiting(leaf.cell, cells, leaf.set, node);
     }
-    if (cells[0] != nullptr && wide_accumulation) complete_sum(*cells[0], leaf.type, leaf.set, node);
+    if (cells[0] != nullptr && cotangents.wide_accumulation)
+      cotangents.complete_sum(*cells[0], leaf.type, leaf.set, node);
     tell(When::arrived, node, cells);
     if (cells[0] != nullptr) {
       phase = "a hook";

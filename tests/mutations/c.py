@@ -8,21 +8,21 @@ mutation("C1", "x x counts one", "src/eager/discover.cpp",
 mutation("C1", "a node runs when the first of its cotangents has come", "src/eager/order.cpp",
          "if (--target.dependencies == 0) push_ready(target);",
          "--target.dependencies;\n  if (!target.listed) push_ready(target);")
-mutation("C2", "cotangents are folded as they come", "src/eager/cells.cpp",
+mutation("C2", "cotangents are folded as they come", "src/eager/cotangents.cpp",
          "    if (a->sequence != b->sequence) return a->sequence > b->sequence;\n"
          "    return a->source != b->source ? a->source > b->source : a->edge > b->edge;",
          "    return false;",
-         ("src/eager/cells.cpp",
+         ("src/eager/cotangents.cpp",
           "std::sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {",
           "std::stable_sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {"))
-mutation("C2", "ties between recorders are broken by chance", "src/eager/cells.cpp",
+mutation("C2", "ties between recorders are broken by chance", "src/eager/cotangents.cpp",
          "return a->source != b->source ? a->source > b->source : a->edge > b->edge;",
          "return a->edge != b->edge ? a->edge > b->edge : a < b;")
-mutation("C3", "cotangents are summed in a second place too", "src/eager/cells.cpp",
-         "  host.add_operands({into.type, graph, placement}, into.operand(), from.operand());",
-         "  Cell* second[] = {duplicate(into)};\n  const CellGuard spare(table, second);\n"
-         "  host.add_operands({into.type, graph, placement}, second[0]->operand(), from.operand());\n"
-         "  host.add_operands({into.type, graph, placement}, into.operand(), from.operand());")
+mutation("C3", "cotangents are summed in a second place too", "src/eager/cotangents.cpp",
+         "  host_.add_operands({into.type, graph, placement}, into.operand(), from.operand());",
+         "  Cell* second[] = {duplicate(into)};\n  const CellGuard spare(table_, second);\n"
+         "  host_.add_operands({into.type, graph, placement}, second[0]->operand(), from.operand());\n"
+         "  host_.add_operands({into.type, graph, placement}, into.operand(), from.operand());")
 mutation("C4", "what a slot holds flows into the graph", "src/eager/order.cpp",
          "  std::swap(cells[0], leaf.cell);\n}\n\n// --- order",
          "  std::swap(cells[0], leaf.cell);\n"

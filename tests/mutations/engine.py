@@ -39,17 +39,17 @@ mutation("P4", "a value may be requested twice", "src/eager/discover.cpp",
          "    if (false) {")
 
 mutation("P5", "nothing is freed as it goes", "src/eager/engine.cpp",
-         "  if (!options.keep_graph && !creates_graph) node.free();",
+         "  if (!options.keep_graph && !cotangents.creates_graph) node.free();",
          "  if (!options.keep_graph && !creates_graph && false) node.free();")
 mutation("P5", "keep_graph does not keep where more than two operands are saved", "src/eager/engine.cpp",
-         "  if (!options.keep_graph && !creates_graph) node.free();",
-         "  if ((!options.keep_graph || node.num_saved > 2) && !creates_graph) node.free();")
+         "  if (!options.keep_graph && !cotangents.creates_graph) node.free();",
+         "  if ((!options.keep_graph || node.num_saved > 2) && !cotangents.creates_graph) node.free();")
 
-mutation("P6", "sums of cotangents are not recorded", "src/eager/cells.cpp",
+mutation("P6", "sums of cotangents are not recorded", "src/eager/cotangents.cpp",
          "  if (creates_graph && (into.trace != nullptr || from.trace != nullptr)) {",
          "  if (false) {")
 mutation("P6", "seeds are taken for constants", "src/eager/discover.cpp",
-         "    if (creates_graph) set_recorded(*cell, *root.recorded);",
+         "    if (cotangents.creates_graph) set_recorded(*cell, *root.recorded);",
          "    if (false) set_recorded(*cell, *root.recorded);")
 
 mutation("P6", "what retained values and several outputs are of is dropped", "src/eager/derive.cpp",
@@ -67,7 +67,7 @@ mutation("P13", "roots of other operands are taken", "src/eager/discover.cpp",
 mutation("P8", "a gradient of another type than the slot's is added", "src/eager/finish.cpp",
          "if (held && *held != from->type) {", "if (false) {")
 
-mutation("P7", "a hook that was removed still runs", "src/eager/cells.cpp",
+mutation("P7", "a hook that was removed still runs", "src/eager/hooks.cpp",
          "    if (entry->kind != kind || entry->removed.load(std::memory_order_acquire)) continue;",
          "    if (entry->kind != kind) continue;")
 mutation("P7", "what a removed hook held stays until the next change", "src/eager/node.cpp",
@@ -79,10 +79,10 @@ mutation("P7", "the callbacks after one that throws do not run", "src/eager/fini
          "      failure = std::current_exception();\n      break;")
 
 mutation("P8", "a slot is overwritten, not added to", "src/eager/finish.cpp",
-         "        if (slot.cell != nullptr) sums[i] = duplicate(*slot.cell);",
-         "        if (false) sums[i] = duplicate(*slot.cell);")
+         "        if (slot.cell != nullptr) sums[i] = cotangents.duplicate(*slot.cell);",
+         "        if (false) sums[i] = cotangents.duplicate(*slot.cell);")
 mutation("P8", "a slot is given away before the sum is made", "src/eager/finish.cpp",
-         "        if (slot.cell != nullptr) sums[i] = duplicate(*slot.cell);",
+         "        if (slot.cell != nullptr) sums[i] = cotangents.duplicate(*slot.cell);",
          "        if (slot.cell != nullptr) sums[i] = std::exchange(slot.cell, nullptr);")
 mutation("P9", "a node takes 8 KB of stack", "src/eager/engine.cpp",
          "  const char* phase = \"add_operands\";\n  try {\n    take_incoming(state, incoming);",
@@ -107,8 +107,8 @@ mutation("P10", "a child after fork believes that it has the threads of its pare
          "    while (workers == nullptr || workers->process_ != process) {",
          "    while (workers == nullptr) {", programs=("test_eager_threads",))
 
-mutation("P11", "nobody waits for the stream that a cotangent comes from", "src/eager/cells.cpp",
-         "  move_to(*cell, placement);",
+mutation("P11", "nobody waits for the stream that a cotangent comes from", "src/eager/order.cpp",
+         "  cotangents.move_to(*cell, placement);",
          "  cell->device = placement.device;\n  cell->stream = placement.stream;")
 mutation("P11", "the caller does not wait at the end", "src/eager/finish.cpp",
          "  join_streams({});", "")
@@ -117,9 +117,9 @@ mutation("P11", "seeds are taken to be made where the caller is", "src/eager/dis
          "    const Placement placement = caller;")
 
 mutation("P12", "the type of what a node returns is not checked", "src/eager/engine.cpp",
-         "    check_type(*made[i], made[i]->type, node, \"the \", \"cotangent of input\", input);", "")
+         "    cotangents.check_type(*made[i], made[i]->type, node, \"the \", \"cotangent of input\", input);", "")
 mutation("P12", "its device is not checked", "src/eager/engine.cpp",
-         "    check_device(*made[i], node, input);", "")
+         "    cotangents.check_device(*made[i], node, input);", "")
 
 mutation("P13", "the last error is kept, not the first", "src/eager/order.cpp",
          "  if (!first_error) first_error = std::move(error);",
@@ -131,9 +131,9 @@ mutation("P14", "of the values of the forward the last that is not finite is nam
          "[](const Node* a, const Node* b) { return a->sequence < b->sequence; }",
          "[](const Node* a, const Node* b) { return a->sequence > b->sequence; }")
 mutation("P14", "seeds are not looked at", "src/eager/discover.cpp",
-         "    if (options.anomaly) check_seed(looker, *cell, node);", "")
-mutation("P14", "sums are not looked at", "src/eager/cells.cpp",
-         "  if (options.anomaly) [[unlikely]]\n    check_sum(looker, into, from.sequence);\n", "")
+         "    if (options.anomaly) check_seed(cotangents.looker, *cell, node);", "")
+mutation("P14", "sums are not looked at", "src/eager/cotangents.cpp",
+         "  if (options_.anomaly) [[unlikely]]\n    check_sum(looker, into, from.sequence);\n", "")
 
 mutation("P15", "a tape is freed by recursion", "src/eager/node.cpp",
          "  if (dead.busy) return;\n", "", programs=("test_eager_small_stack",))

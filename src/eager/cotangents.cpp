@@ -1,0 +1,258 @@
+// cotangents.cpp - see cotangents.hpp.
+#include "eager/cotangents.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "eager/node.hpp"
+#include "eager/operand_buffer.hpp"
+#include "graph/thread_kept.hpp"
+#include "tidu/eager/profile.hpp"
+#include "tidu/graph/builder.hpp"
+
+namespace tidu::eager::detail {
+
+using tidu::detail::printable;
+using tidu::detail::str;
+
+namespace {
+
+struct GraphEntry {
+  const void* type = nullptr;
+  std::optional<DType> to;
+  std::optional<RecordedGraph> graph;
+  std::uint32_t readers = 0;
+};
+using GraphEntries = std::array<GraphEntry, 32>;
+
+// The sum of two values of a type, or the conversion of one to another dtype, as an invocation of the set's
+// own primitive. Kept by thread; a call that the users' code makes meanwhile leaves an entry alone that is
+// being read.
+class SmallGraph {
+ public:
+  SmallGraph(const PrimitiveSet& set, Type type, std::optional<DType> to = std::nullopt) {
+    if (!to && set.add() == nullptr) return;
+    GraphEntries& entries = tidu::detail::ThreadKept<GraphEntries>::get();
+    const std::uintptr_t hash = (reinterpret_cast<std::uintptr_t>(type.identity()) >> 5) + (to ? 17 : 0);
+    GraphEntry& entry = entries[hash % entries.size()];
+    if (!entry.graph || entry.type != type.identity() || entry.to != to ||
+        entry.graph->graph().primitives() != set) {
+      own_ = to ? conversion(set, type, *to)
+                : RecordedGraph::of(Op::make(*set.add()), std::array{type, type}, set);
+      if (entry.readers != 0) return;
+      std::swap(entry.graph, own_);  // what was there goes when this one does
+      entry.type = type.identity();
+      entry.to = to;
+    }
+    entry_ = &entry;
+    ++entry.readers;
+  }
+  SmallGraph(const SmallGraph&) = delete;
+  SmallGraph& operator=(const SmallGraph&) = delete;
+  ~SmallGraph() {
+    if (entry_ != nullptr) --entry_->readers;
+  }
+  /// Null: the set has no word for it.
+  const RecordedGraph* get() const {
+    if (entry_ != nullptr) return &*entry_->graph;
+    return own_ ? &*own_ : nullptr;
+  }
+
+ private:
+  static RecordedGraph conversion(const PrimitiveSet& set, Type type, DType to) {
+    GraphBuilder builder("convert", set);
+    const Value converted = set.vocabulary().convert(builder.input("0", type), to);
+    return RecordedGraph::of(builder.build(std::array{converted}));
+  }
+  GraphEntry* entry_ = nullptr;
+  std::optional<RecordedGraph> own_;
+};
+
+bool has_16_bits(Type type) { return accumulation_dtype(type.dtype()) != type.dtype(); }
+
+}  // namespace
+
+Cotangents::Cotangents(const BackwardRequest& backward_request)
+    : creates_graph(backward_request.options.create_graph),
+      wide_accumulation(backward_request.options.wide_accumulation &&
+                        backward_request.host.wide_accumulation()),
+      looker{backward_request.host,
+             backward_request.options.anomaly ? std::make_shared<Findings>() : nullptr},
+      request_(backward_request),
+      host_(backward_request.host),
+      options_(backward_request.options),
+      table_(backward_request.host.table) {}
+
+void Cotangents::move_to(Cell& cell, Placement placement) const {
+  const Placement from{cell.device, cell.stream};
+  if (from == placement) return;
+  if (const Event event = host_.record(from)) host_.wait(placement, event);
+  cell.device = placement.device;
+  cell.stream = placement.stream;
+}
+
+// See Note [Wide accumulation] in linearize/transpose.cpp.
+void Cotangents::fold(Cell* into, Cell* from, const PrimitiveSet* set, const Node& target) const {
+  Cell* used[] = {from};
+  const CellGuard guard(table_, used);
+  if (wide_accumulation && has_16_bits(from->type) && can_convert(set)) {
+    const DType wide = accumulation_dtype(from->type.dtype());
+    if (into->type != from->type.with_dtype(wide)) {
+      into->type = from->type;  // see add()
+      if (into->next == nullptr) {
+        into->next = std::exchange(used[0], nullptr);
+        return;
+      }
+      Cell* second[] = {std::exchange(into->next, nullptr)};
+      const CellGuard second_guard(table_, second);
+      convert(*into, wide, *set, target);
+      convert(*second[0], wide, *set, target);
+      add(*into, *second[0], set, target.placement());
+    }
+    convert(*from, wide, *set, target);
+  }
+  add(*into, *from, set, target.placement());
+}
+
+void Cotangents::complete_narrow_sum(Cell& sum, Type type, const PrimitiveSet* set,
+                                     const Node& target) const {
+  if (sum.next != nullptr) {
+    Cell* second[] = {std::exchange(sum.next, nullptr)};
+    const CellGuard guard(table_, second);
+    add(sum, *second[0], set, target.placement());
+  } else if (has_16_bits(type) && sum.type == type.with_dtype(accumulation_dtype(type.dtype()))) {
+    convert(sum, type.dtype(), *set, target);
+    if (options_.anomaly) [[unlikely]]
+      check_sum(looker, sum, sum.sequence);
+  }
+}
+
+void Cotangents::convert(Cell& cell, DType dtype, const PrimitiveSet& set, const Node& target) const {
+  const Placement placement = target.placement();
+  const NodeView view(ref(&target));
+  const SmallGraph conversion(set, cell.type, dtype);
+  const RecordedGraph& graph = *conversion.get();
+  const void* const input = cell.operand();
+  OperandBuffer converted(table_, 1);
+  host_.execute_forward({graph.graph(), graph.slot(), placement, &view}, {&input, 1}, converted.data());
+  converted.filled = true;
+  if (creates_graph && cell.trace != nullptr)
+    record_in_place(cell, graph, std::array{RecordInput{cell.key, cell.trace, true, input}}, placement);
+  table_.destroy(cell.operand());
+  converted.take(0, cell.operand());
+  cell.type = cell.type.with_dtype(dtype);
+  cell.device = placement.device;
+  cell.stream = placement.stream;
+}
+
+// Who the cell is on the tape from now on: the result of an invocation.
+void Cotangents::record_in_place(Cell& cell, const RecordedGraph& graph, std::span<const RecordInput> inputs,
+                                 Placement placement) const {
+  bool active = false;
+  Node* node = request_.recorder->record({graph.shared(), inputs, {}, {}, placement, {}}, &active);
+  Trace before = Trace::adopt(std::exchange(cell.trace, node));
+  if (node != nullptr) cell.key = node->first_key;
+  cell.slot = 0;
+}
+
+void Cotangents::add(Cell& into, const Cell& from, const PrimitiveSet* set, Placement placement) const {
+  into.type = from.type;  // that of a leaf's seed is a guess where the executor describes nothing
+  // Of a leaf that nothing reads no set is known; a seed that was recorded has one.
+  for (const Cell* cell : {static_cast<const Cell*>(&into), &from}) {
+    if (set == nullptr && cell->trace != nullptr && !node_of(cell->trace)->is_leaf())
+      set = &node_of(cell->trace)->variant->owner->graph.primitives();
+  }
+  std::optional<SmallGraph> sum;
+  if (set != nullptr) sum.emplace(*set, into.type);
+  const RecordedGraph* const graph = sum ? sum->get() : nullptr;
+  const std::int64_t begin = options_.profile != nullptr ? options_.profile->now() : 0;
+  if (creates_graph && (into.trace != nullptr || from.trace != nullptr)) {
+    if (graph == nullptr)
+      throw Error(ErrorKind::unknown_primitive,
+                  "backward: expected a primitive set that names the primitive that adds");
+    const RecordInput inputs[] = {{into.key, into.trace, into.trace != nullptr, into.operand()},
+                                  {from.key, from.trace, from.trace != nullptr, from.operand()}};
+    record_in_place(into, *graph, inputs, placement);
+  }
+  host_.add_operands({into.type, graph, placement}, into.operand(), from.operand());
+  if (knows_types) {
+    const std::optional<Type> got = host_.describe(into.operand());
+    if (got && *got != into.type)
+      throw Error(ErrorKind::type, str("add_operands: expected a sum of type ", into.type, ", got ", *got));
+  }
+  if (options_.anomaly) [[unlikely]]
+    check_sum(looker, into, from.sequence);
+  into.device = placement.device;
+  into.stream = placement.stream;
+  if (options_.profile != nullptr) [[unlikely]] {
+    options_.profile->add({ProfilePhase::add,
+                           "add",
+                           {},
+                           from.sequence == Cell::of_seed ? 0 : from.sequence,
+                           host_.bytes(into.operand()),
+                           begin,
+                           options_.profile->now(),
+                           placement,
+                           0});
+  }
+}
+
+Cell* Cotangents::duplicate(const Cell& cell) const {
+  Cell* made = copy_cell(table_, cell.type, cell.operand());
+  made->key = cell.key;
+  made->trace = cell.trace;
+  if (made->trace != nullptr) retain(made->trace);
+  made->slot = cell.slot;
+  made->device = cell.device;
+  made->stream = cell.stream;
+  return made;
+}
+
+void Cotangents::fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set,
+                              const Node& target) const {
+  std::size_t count = 0;
+  for (const Cell* at = waiting; at != nullptr; at = at->next) ++count;
+  std::vector<Cell*> cells;
+  cells.reserve(count);  // when it throws, what waits stays where it is
+  for (Cell* at = std::exchange(waiting, nullptr); at != nullptr; at = at->next) cells.push_back(at);
+  for (Cell* cell : cells) cell->next = nullptr;
+  const CellGuard guard(table_, cells);
+  std::sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {
+    if (a->target_slot != b->target_slot) return a->target_slot < b->target_slot;
+    if (a->sequence != b->sequence) return a->sequence > b->sequence;
+    return a->source != b->source ? a->source > b->source : a->edge > b->edge;
+  });
+  for (Cell*& cell : cells) {
+    Cell*& into = by_slot[cell->target_slot];
+    Cell* from = std::exchange(cell, nullptr);
+    if (into == nullptr) {
+      into = from;
+    } else {
+      fold(into, from, set, target);
+    }
+  }
+}
+
+void Cotangents::check_type(const Cell& cell, Type expected, const Node& node, const char* who,
+                            const char* what, std::size_t index) const {
+  if (knows_types) {
+    const std::optional<Type> type = host_.describe(cell.operand());
+    if (type && *type != expected) {
+      throw Error(ErrorKind::type, str('[', printable(node.name()), "] expected ", expected, " as ", who,
+                                       what, ' ', index, ", got ", *type));
+    }
+  }
+}
+
+void Cotangents::check_device(const Cell& cell, const Node& node, std::size_t input) const {
+  if (!knows_devices) return;
+  const std::optional<std::uint32_t> device = host_.device_of(cell.operand());
+  if (device && *device != node.device) {
+    throw Error(ErrorKind::type, str('[', printable(node.name()), "] expected the cotangent of input ", input,
+                                     " on device ", node.device, ", got device ", *device));
+  }
+}
+
+}  // namespace tidu::eager::detail
