@@ -118,67 +118,16 @@ LazyTrace::~LazyTrace() = default;
 
 // --- values
 
-// Where the leaf with these elements is found, or would be.
-std::size_t LazyTrace::place_of(const Tensor& tensor) const {
-  const void* const place = tensor.place();
-  const auto mixed = (reinterpret_cast<std::uintptr_t>(place) >> 4) * 0x9e3779b97f4a7c15ULL;
-  std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
-  for (; leaves_[at] != no_index; at = (at + 1) & (leaves_.size() - 1)) {
-    const Value& value = values_[leaves_[at]];
-    if (value.tensor.place() == place && value.tensor.type() == tensor.type() &&
-        value.tensor.shares_storage_with(tensor))
-      break;
-  }
-  return at;
-}
-
 std::uint32_t LazyTrace::leaf(const Tensor& tensor) {
-  if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
-  const std::size_t at = place_of(tensor);
-  if (leaves_[at] != no_index) {
-    if (values_[leaves_[at]].version == tensor.version()) return leaves_[at];
-    --num_leaves_;
-  }
+  const std::uint32_t& entry = leaves_.entry(values_, tensor);
+  if (entry != no_index && values_[entry].version == tensor.version()) return entry;
   const auto id = static_cast<std::uint32_t>(values_.size());
   values_.emplace_back(tensor);
-  leaves_[at] = id;
-  ++num_leaves_;
+  leaves_.set(entry, id);
   tensor.watch();
   fresh_bytes_ += tensor.num_bytes();
   due_ = due_ || fresh_bytes_ > byte_limit_;
   return id;
-}
-
-void LazyTrace::grow_leaves() {
-  std::vector<std::uint32_t> larger(std::max<std::size_t>(64, 2 * leaves_.size()), no_index);
-  for (const std::uint32_t id : leaves_) {
-    if (id == no_index) continue;
-    const auto mixed =
-        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.place()) >> 4) * 0x9e3779b97f4a7c15ULL;
-    std::size_t at = (mixed >> 32) & (larger.size() - 1);
-    while (larger[at] != no_index) at = (at + 1) & (larger.size() - 1);
-    larger[at] = id;
-  }
-  leaves_.swap(larger);
-}
-
-// Makes the table anew, and returns how many bytes the leaves have.
-std::size_t LazyTrace::list_leaves() {
-  std::fill(leaves_.begin(), leaves_.end(), no_index);
-  num_leaves_ = 0;
-  std::size_t bytes = 0;
-  for (std::uint32_t id = 0; id < values_.size(); ++id) {
-    if (values_[id].op != no_index) continue;
-    bytes += values_[id].tensor.num_bytes();
-    if (2 * (num_leaves_ + 1) > leaves_.size()) grow_leaves();
-    const auto mixed =
-        (reinterpret_cast<std::uintptr_t>(values_[id].tensor.place()) >> 4) * 0x9e3779b97f4a7c15ULL;
-    std::size_t at = (mixed >> 32) & (leaves_.size() - 1);
-    while (leaves_[at] != no_index) at = (at + 1) & (leaves_.size() - 1);
-    leaves_[at] = id;
-    ++num_leaves_;
-  }
-  return bytes;
 }
 
 std::uint32_t LazyTrace::value_of(const Tensor& tensor) {
@@ -196,7 +145,7 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* 
   if (const auto* const before = old.pending(); before != nullptr)
     return before->maker == this && before->references.load(std::memory_order_acquire) == 2;
   if (follows_ != nullptr) return alone_in_pattern(old, promised);
-  const std::uint32_t known = leaves_.empty() ? no_index : leaves_[place_of(old)];
+  const std::uint32_t known = leaves_.find(values_, old);
   if (promised != nullptr) {
     return promised->references.load(std::memory_order_acquire) == (known == no_index ? 1U : 2U);
   }
@@ -225,7 +174,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
       leave(taken_up);
     }
   }
-  const Known& known = look_at(graph);
+  const RecordableGraphs::Entry& known = graphs_.look_up(graph);
   if (!known.takes) return false;
   const std::size_t literal_bytes = known.literal_bytes;
   for (const Tensor* input : inputs) {
@@ -367,7 +316,7 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
   // Leaves are found again by the operations that come.
   for (const Value& value : values_)
     if (value.tensor.pending() == nullptr) value.tensor.watch();
-  const std::size_t bytes = list_leaves();
+  const std::size_t bytes = leaves_.list(values_);
   byte_limit_ = std::max(min_bytes, bytes);
   fresh_bytes_ = 0;
   dropped = std::move(values);
@@ -391,7 +340,6 @@ void LazyTrace::end() noexcept {
   ops_.swap(ops);
   operands_.clear();
   leaves_.clear();
-  num_leaves_ = 0;
 }
 
 bool LazyTrace::reads(const tidu::detail::TensorStorage& storage) {

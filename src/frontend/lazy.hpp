@@ -58,6 +58,9 @@
 #include <vector>
 
 #include "frontend/context.hpp"
+#include "frontend/lazy_leaves.hpp"
+#include "frontend/lazy_runs.hpp"
+#include "frontend/lazy_tables.hpp"
 #include "frontend/lazy_values.hpp"
 #include "graph/fork_mutex.hpp"
 #include "graph/light_mutex.hpp"
@@ -176,56 +179,7 @@ class LazyTrace {
     std::uint32_t marked;  // the last sweep that needed it
   };
   using Value = LazyValue;
-  // One evaluation.
-  struct Run {
-    std::vector<std::uint32_t> order;          // needed operations, the last one first
-    std::vector<std::uint32_t> first_numbers;  // of results; in the reverse order of `order`
-    std::uint32_t numbers = 0;
-    std::vector<std::uint64_t> words;
-    std::vector<std::uint32_t> input_values, output_values;
-    std::vector<Tensor> inputs;
-    std::vector<const Tensor*> pointers;
-    std::vector<Tensor> promised;  // aligned with output_values, without deferred results
-    std::vector<Tensor> made;
-    std::vector<Tensor> dropped;  // leaves that are no longer needed
-    struct Lent {
-      std::uint32_t output;  // the output that takes the memory
-      LazyResult* promise;   // of a leaf that `inputs` holds
-    };
-    std::vector<Lent> lent;  // see Note [Lent memory]
-    struct PutOff {
-      Tensor promised;
-      std::shared_ptr<DeferredResult> result;
-      Tensor made;  // or empty
-    };
-    std::vector<PutOff> put_off;  // see Note [Deferred results]
-    void clear() {
-      lent.clear();
-      put_off.clear();
-      order.clear();
-      first_numbers.clear();
-      words.clear();
-      input_values.clear();
-      output_values.clear();
-      inputs.clear();
-      pointers.clear();
-      promised.clear();
-      made.clear();
-      dropped.clear();
-    }
-  };
-  // A run in progress, without the lock. See Note [Who may be where].
-  struct Running {
-    const Run* run;
-    std::thread::id thread;
-    std::uint32_t forks;  // a child of fork() lacks the other threads
-    bool ends;            // it will end without this thread: all kernels are the library's
-  };
-  void begin_run(const Run& run) {
-    running_.push_back(
-        {&run, std::this_thread::get_id(), tidu::detail::Forks::count(), runner_.cpu == &cpu()});
-  }
-  void end_run(const Run& run) noexcept;
+  using Run = LazyRun;
   using Lock = std::unique_lock<tidu::detail::LightMutex>;
   // See Note [Backward again].
   struct Backward {
@@ -315,22 +269,11 @@ class LazyTrace {
   static bool referred(const Value& value) {
     return value.promise->references.load(std::memory_order_acquire) > 1;
   }
-  struct Known {
-    const GraphData* address = nullptr;
-    std::weak_ptr<const GraphData> graph;
-    std::size_t literal_bytes = 0;
-    bool takes = false;
-  };
-  const Known& look_at(const Graph& graph);
   std::uint32_t value_of(const Tensor& tensor);
-  std::size_t place_of(const Tensor& tensor) const;
   std::uint32_t leaf(const Tensor& tensor);
-  void grow_leaves();
-  std::size_t list_leaves();
   void sweep(Run& run, std::uint32_t last, std::size_t count);
   void write_words(Run& run);
   struct Apart;
-  bool is_new(const Key128& address);
   std::shared_ptr<const Program> find_program(const Run& run, const Key128& address, const LazyRunner& runner,
                                               bool greedy, Lock& lock);
   Apart take_apart(const Run& run) const;
@@ -340,8 +283,6 @@ class LazyTrace {
   void lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, Run& run);
   static void take_back(Run& run) noexcept;
   void wait_for_lent(Lock& lock);
-  template <class Predicate>
-  void wait_while_running(Lock& lock, const Predicate& concerns);
   void keep_results(Run& run);
   void keep_result(const Tensor& promised, Tensor&& made);
   // See Note [Deferred results].
@@ -388,8 +329,7 @@ class LazyTrace {
   std::vector<Op> ops_;
   std::vector<std::uint32_t> operands_;
   LazyValues values_;
-  std::vector<std::uint32_t> leaves_;  // open addressing: value, or no_index; a power of two
-  std::size_t num_leaves_ = 0;
+  LeafTable leaves_;
   LazyRunner runner_;
   std::uint32_t sweep_ = 0;
   std::size_t limit_;  // number of operations that triggers a search for dead ones
@@ -405,26 +345,15 @@ class LazyTrace {
   LazyStatistics counters_;
   std::atomic<bool> greedy_{false};
   std::uint64_t hot_compiled_ = 0, hot_deferred_ = 0, hot_recomputed_ = 0;
-  struct Seen {
-    Key128 address;
-    int times = 0;
-    std::uint64_t last = 0;  // when it was last looked up
-  };
-  // Recent greedy evaluations. The table is set-associative: with a single way, two programs of a loop could
-  // evict each other in some processes, and never be compiled.
-  static constexpr std::size_t seen_ways = 8;
-  std::array<std::array<Seen, seen_ways>, 64> seen_;
-  std::uint64_t looked_for_ = 0;
-  std::array<std::array<Known, 4>, 256> known_;  // recent graphs, by address
+  SeenPrograms seen_;  // of greedy evaluations
+  RecordableGraphs graphs_;
   std::vector<std::unique_ptr<Pattern>> patterns_;
   std::size_t replaced_ = 0;    // number of patterns that were dropped for others
   Pattern* follows_ = nullptr;  // the pattern in replay: values_ are those of its first operations; ops_ and
                                 // similar members are empty
   std::size_t at_ = 0;          // number of its operations so far
   Pattern* last_ = nullptr;     // the last evaluation, if it is a pattern
-  std::vector<Running> running_;
-  std::atomic<std::uint32_t> runs_ended_{0};  // counted while a thread waits
-  std::atomic<std::uint32_t> waiting_{0};
+  RunsInProgress running_;
   std::uint64_t batch_ = 0;                                     // number of pattern runs so far
   std::uint64_t followed_ = 0;                                  // number of replays that began
   std::vector<eager::detail::Node*> tape_nodes_, tape_leaves_;  // of the backward call in comparison

@@ -142,20 +142,6 @@ void LazyTrace::write_words(Run& run) {
   for (const Tensor& input : run.inputs) run.pointers.push_back(&input);
 }
 
-// Was it seen less than a few times lately?
-bool LazyTrace::is_new(const Key128& address) {
-  constexpr int enough = 2;
-  std::array<Seen, seen_ways>& places = seen_[address.low % seen_.size()];
-  auto at = std::ranges::find(places, address, &Seen::address);
-  if (at == places.end()) {
-    at = std::ranges::min_element(places, {}, &Seen::last);
-    *at = {address, 0, 0};
-  }
-  Seen& seen = *at;
-  seen.last = ++looked_for_;
-  return seen.times < enough && ++seen.times <= enough;
-}
-
 // The operations of a run, one after another, for those that are not worth a program.
 struct LazyTrace::Apart {
   struct Step {
@@ -377,11 +363,11 @@ void LazyTrace::run_targets(std::span<LazyResult* const> targets, bool all) {
   try {
     sweep(*run, last, count);
     write_words(*run);
-    begin_run(*run);
+    running_.begin(*run, runner_.cpu == &cpu());
     begun = true;
     const Key128 address = address_of(run->words);
     const LazyRunner runner = runner_;
-    if (greedy && is_new(address)) {
+    if (greedy && seen_.is_new(address)) {
       const Apart apart = take_apart(*run);
       lock.unlock();
       const EagerHere guard;
@@ -393,12 +379,12 @@ void LazyTrace::run_targets(std::span<LazyResult* const> targets, bool all) {
     }
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
-    if (begun) end_run(*run);
+    if (begun) running_.end(*run);
     ++counters_.failures;
     throw;
   }
   lock.lock();
-  end_run(*run);
+  running_.end(*run);
   keep_results(*run);
   ++counters_.evaluations;
   counters_.evaluated += run->order.size();

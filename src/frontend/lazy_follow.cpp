@@ -75,7 +75,7 @@ void LazyTrace::leave(std::vector<Value>& dropped) {
   const std::span<const std::uint32_t> read(follows_->operands.data(), num_operands);
   std::vector<Op> ops(done.begin(), done.end());
   std::vector<std::uint32_t> operands(read.begin(), read.end());
-  fresh_bytes_ = list_leaves();
+  fresh_bytes_ = leaves_.list(values_);
   due_ = due_ || fresh_bytes_ > byte_limit_;
   ops_.swap(ops);
   operands_.swap(operands);
@@ -134,18 +134,18 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
   const std::size_t num_ops = known.num_ops;
   const LazyRunner runner = runner_;
   const std::uint64_t batch = ++batch_, followed = followed_;
-  running_.reserve(running_.size() + 1);  // what is lent has to be known
+  running_.reserve_one();  // once memory is lent, nothing may throw before the run has begun
   const bool defers = !run->put_off.empty();
   lend(defers ? program->deferral->reused : program->reused,
        (defers ? program->deferral->graph : program->graph).outputs().size(), *run);
-  begin_run(*run);
+  running_.begin(*run, runner_.cpu == &cpu());
   lock.unlock();
   try {
     defers ? run_deferring(*program, *run) : run_program(*program, runner, *run);
   } catch (...) {
     lock.lock();
     take_back(*run);
-    end_run(*run);
+    running_.end(*run);
     ++counters_.failures;
     lock.unlock();  // what goes with the run may be the last of its kind
     throw;
@@ -163,7 +163,7 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
     }
     lock.lock();
   }
-  end_run(*run);
+  running_.end(*run);
   std::vector<Value> dropped;
   std::vector<Op> dropped_ops;
   keep_results(*run);

@@ -6,45 +6,16 @@
 
 namespace tidu::frontend_detail {
 
-// For the thread that ran it, with the lock.
-void LazyTrace::end_run(const Run& run) noexcept {
-  const auto at = std::find_if(running_.begin(), running_.end(),
-                               [&](const Running& running) { return running.run == &run; });
-  *at = running_.back();
-  running_.pop_back();
-  if (waiting_.load(std::memory_order_relaxed) == 0) return;
-  runs_ended_.fetch_add(1, std::memory_order_release);
-  runs_ended_.notify_all();
-}
-
-// Runs of other threads, which end whatever this one does.
-template <class Predicate>
-void LazyTrace::wait_while_running(Lock& lock, const Predicate& concerns) {
-  const auto here = std::this_thread::get_id();
-  const std::uint32_t now = tidu::detail::Forks::count();
-  const auto is_waited_for = [&](const Running& running) {
-    return running.ends && running.thread != here && running.forks == now && concerns(*running.run);
-  };
-  while (std::any_of(running_.begin(), running_.end(), is_waited_for)) {
-    waiting_.fetch_add(1, std::memory_order_relaxed);
-    const std::uint32_t before = runs_ended_.load(std::memory_order_acquire);
-    lock.unlock();
-    runs_ended_.wait(before, std::memory_order_acquire);
-    lock.lock();
-    waiting_.fetch_sub(1, std::memory_order_relaxed);
-  }
-}
-
 void LazyTrace::wait_for_readers(const tidu::detail::TensorStorage& storage) {
   Lock lock(mutex_);
-  wait_while_running(lock, [&](const Run& run) {
+  running_.wait(lock, [&](const Run& run) {
     return std::any_of(run.inputs.begin(), run.inputs.end(),
                        [&](const Tensor& input) { return input.lies_in(storage); });
   });
 }
 
 void LazyTrace::wait_for_lent(Lock& lock) {
-  wait_while_running(lock, [](const Run& run) { return !run.lent.empty(); });
+  running_.wait(lock, [](const Run& run) { return !run.lent.empty(); });
 }
 
 // With the lock. The leaf's value and the run have a reference each.

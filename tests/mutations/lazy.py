@@ -27,12 +27,12 @@ mutation("N5", "what failed is given to the next executor", "src/frontend/lazy_t
          "    if (waits(value) && referred(value)) return false;\n  try {",
          "    if (false && waits(value)) return false;\n  try {", programs=LAZY)
 mutation("N6", "a tensor that was written to is taken for what it was", "src/frontend/lazy.cpp",
-         "if (values_[leaves_[at]].version == tensor.version()) return leaves_[at];",
-         "if (values_[leaves_[at]].version <= tensor.version()) return leaves_[at];", programs=LAZY)
+         "if (entry != no_index && values_[entry].version == tensor.version()) return entry;",
+         "if (entry != no_index && values_[entry].version <= tensor.version()) return entry;", programs=LAZY)
 mutation("N9", "the stream is not in the key", EVALUATE,
          "words.push_back(runner_.placement.stream);", "words.push_back(0 * runner_.placement.stream);", programs=LAZY)
 mutation("G1", "a batch is never compiled", EVALUATE,
-         "if (greedy && is_new(address)) {", "if (greedy) {", programs=LAZY)
+         "if (greedy && seen_.is_new(address)) {", "if (greedy) {", programs=LAZY)
 mutation("G1", "two repetitions that differ are taken for equal", "src/frontend/hot.cpp",
          "if (hash(count_ - i * length, length) != last) return;",
          "if (hash(count_ - i * length, length) == 0 * last + 1) return;", programs=LAZY)

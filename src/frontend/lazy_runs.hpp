@@ -1,0 +1,108 @@
+// lazy_runs.hpp - LazyRun: one evaluation of operations of a trace; RunsInProgress: those that run now, for
+// threads that must wait for them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "frontend/lazy_values.hpp"
+#include "graph/fork_mutex.hpp"
+#include "tidu/tensor/tensor.hpp"
+
+namespace tidu::frontend_detail {
+
+/// One evaluation.
+struct LazyRun {
+  std::vector<std::uint32_t> order;          // needed operations, the last one first
+  std::vector<std::uint32_t> first_numbers;  // of results; in the reverse order of `order`
+  std::uint32_t numbers = 0;
+  std::vector<std::uint64_t> words;
+  std::vector<std::uint32_t> input_values, output_values;
+  std::vector<Tensor> inputs;
+  std::vector<const Tensor*> pointers;
+  std::vector<Tensor> promised;  // aligned with output_values, without deferred results
+  std::vector<Tensor> made;
+  std::vector<Tensor> dropped;  // leaves that are no longer needed
+  struct Lent {
+    std::uint32_t output;  // the output that takes the memory
+    LazyResult* promise;   // of a leaf that `inputs` holds
+  };
+  std::vector<Lent> lent;  // see Note [Lent memory]
+  struct PutOff {
+    Tensor promised;
+    std::shared_ptr<DeferredResult> result;
+    Tensor made;  // or empty
+  };
+  std::vector<PutOff> put_off;  // see Note [Deferred results]
+  void clear() {
+    lent.clear();
+    put_off.clear();
+    order.clear();
+    first_numbers.clear();
+    words.clear();
+    input_values.clear();
+    output_values.clear();
+    inputs.clear();
+    pointers.clear();
+    promised.clear();
+    made.clear();
+    dropped.clear();
+  }
+};
+
+/// The runs of a trace that are in progress, which do not hold the trace's lock. All functions need the lock.
+/// See Note [Who may be where] in lazy.hpp.
+class RunsInProgress {
+ public:
+  /// After this, the next begin() cannot throw.
+  void reserve_one() { running_.reserve(running_.size() + 1); }
+  /// `ends`: the run will end without the calling thread, as all its kernels are the library's.
+  void begin(const LazyRun& run, bool ends) {
+    running_.push_back({&run, std::this_thread::get_id(), tidu::detail::Forks::count(), ends});
+  }
+  /// For the thread that began the run.
+  void end(const LazyRun& run) noexcept {
+    const auto at = std::find_if(running_.begin(), running_.end(),
+                                 [&](const Running& running) { return running.run == &run; });
+    *at = running_.back();
+    running_.pop_back();
+    if (waiting_.load(std::memory_order_relaxed) == 0) return;
+    ended_.fetch_add(1, std::memory_order_release);
+    ended_.notify_all();
+  }
+  /// Waits for the runs of other threads for which concerns(run) is true; releases the lock meanwhile. Does
+  /// not wait for runs that may need the calling thread to end.
+  template <class Lock, class Predicate>
+  void wait(Lock& lock, const Predicate& concerns) {
+    const auto here = std::this_thread::get_id();
+    const std::uint32_t now = tidu::detail::Forks::count();
+    const auto is_waited_for = [&](const Running& running) {
+      return running.ends && running.thread != here && running.forks == now && concerns(*running.run);
+    };
+    while (std::any_of(running_.begin(), running_.end(), is_waited_for)) {
+      waiting_.fetch_add(1, std::memory_order_relaxed);
+      const std::uint32_t before = ended_.load(std::memory_order_acquire);
+      lock.unlock();
+      ended_.wait(before, std::memory_order_acquire);
+      lock.lock();
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  struct Running {
+    const LazyRun* run;
+    std::thread::id thread;
+    std::uint32_t forks;  // a child of fork() lacks the other threads
+    bool ends;
+  };
+  std::vector<Running> running_;
+  std::atomic<std::uint32_t> ended_{0};  // counted while a thread waits
+  std::atomic<std::uint32_t> waiting_{0};
+};
+
+}  // namespace tidu::frontend_detail
