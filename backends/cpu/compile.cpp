@@ -29,16 +29,16 @@ bool one_element(Type type) { return type.size() == 1; }
 class Compiler {
  public:
   Compiler(Compiled& target, const CompileOptions& options, const KernelTable& kernels,
-           const Surroundings& around)
+           const CallSite& call_site)
       : to_(target),
         given_(target.program_),
         graph_(given_.graph()),
         plan_(&given_.plan()),
         options_(options),
         kernels_(kernels),
-        around_(around),
-        besides_(*options.besides),
-        plans_(given_, options, kernels, target.arena_, around) {}
+        call_site_(call_site),
+        memory_stats_(*options.memory_stats),
+        plans_(given_, options, kernels, target.arena_, call_site) {}
 
   void compile() {
     for (const ValueId id : graph_.inputs()) to_.input_types_.push_back(graph_.type(id));
@@ -53,7 +53,7 @@ class Compiler {
     place_small_values();
     make_instructions();
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
-    if (runs(CpuPass::donation)) to_.donated_ = find_donated_inputs(to_.program_, *fused_, told_);
+    if (runs(CpuPass::donation)) to_.donated_ = find_donated_inputs(to_.program_, *fused_, traits_);
     to_.mode_ = to_.find_mode(options_.depth);
   }
 
@@ -113,7 +113,7 @@ class Compiler {
       }
     }
     to_.constants_ = to_.arena_->acquire(bytes, true);
-    besides_.constants += bytes;
+    memory_stats_.constants += bytes;
     for (const auto& [id, offset] : computed) {
       std::byte* at = to_.constants_.data + offset;
       const Plan plan = plans_.plan(*graph_.producer(id));
@@ -153,7 +153,7 @@ class Compiler {
   }
   void take_memory_for(const Plan& plan) {
     to_.scratch_bytes_ = std::max(to_.scratch_bytes_, plan.scratch);
-    besides_.library = std::max(besides_.library, plan.library);
+    memory_stats_.library = std::max(memory_stats_.library, plan.library);
   }
   std::uint32_t keep(Plan plan, std::uint32_t index) {
     take_memory_for(plan);
@@ -212,7 +212,7 @@ class Compiler {
     constexpr std::size_t any = ~std::size_t{0}, little = std::size_t{1} << 19;
     for (const std::size_t max_kept : {any, little}) {
       fused_ =
-          std::make_unique<StepGraph>(given_, plans_, options_, around_, kernels_.has_foreign(), max_kept);
+          std::make_unique<StepGraph>(given_, plans_, options_, call_site_, kernels_.has_custom(), max_kept);
       run_step_passes(*fused_);
       to_.program_ = fused_->assign_buffers();
       plan_ = &to_.program_.plan();
@@ -231,7 +231,7 @@ class Compiler {
       const Step* const step = fused_->empty() ? nullptr : &fused_->at(i);
       if (next_run != blocks.end() && next_run->first == i) {
         run(*next_run, node.index);
-        for (std::size_t k = 0; k < next_run->count; ++k) told_.cannot_fail.insert(i + k);
+        for (std::size_t k = 0; k < next_run->count; ++k) traits_.cannot_fail.insert(i + k);
         i += next_run->count - 1;  // of nodes of size 1
         ++next_run;
       } else if (step != nullptr && step->absorbed) {
@@ -239,7 +239,7 @@ class Compiler {
       } else if (node.kind != NodeKind::operation || (step != nullptr && step->plan)) {
         composite(i);
       } else if (operation(node.index, step == nullptr ? no_index : step->addition)) {
-        told_.cannot_fail.insert(i);
+        traits_.cannot_fail.insert(i);
       }
     }
   }
@@ -279,8 +279,8 @@ class Compiler {
                                     ? graph_.data().producers[values.results[0]]
                                     : nodes[nodes[node].kind == NodeKind::operation ? node : node + 1].index;
     Plan plan = plan_of_composite(node);
-    if (plan.in_one_pass) told_.in_one_pass.insert(node);
-    if (plan.cannot_fail) told_.cannot_fail.insert(node);
+    if (plan.in_one_pass) traits_.in_one_pass.insert(node);
+    if (plan.cannot_fail) traits_.cannot_fail.insert(node);
     general(std::move(plan), values.operands.size(), named);
     for (const ValueId id : values.operands) pointer(plan_->slot_of[id]);
     for (const ValueId id : values.results) pointer(plan_->slot_of[id]);
@@ -341,25 +341,25 @@ class Compiler {
   const SlotPlan* plan_;  // of the given one; in the end that of the target's
   const CompileOptions& options_;
   const KernelTable& kernels_;
-  const Surroundings& around_;
-  Besides& besides_;
+  const CallSite& call_site_;
+  MemoryStats& memory_stats_;
   std::vector<std::uint32_t> small_at_;  // by slot: offset into the small region by 8, or no_index
   std::vector<bool> is_scalar_;          // by plan
   std::array<Recent, 256> recent_{};
   OperationPlans plans_;
   std::unique_ptr<StepGraph> fused_;
-  ToldByPlans told_;
+  PlanTraits traits_;
 };
 
 Compiled::Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,
-                   std::shared_ptr<Arena> arena, const Surroundings& around)
+                   std::shared_ptr<Arena> arena, const CallSite& call_site)
     : program_(std::move(program)), arena_(std::move(arena)), threads_(options.threads) {
   CompileOptions own = options;
-  if (options.besides == nullptr) own.besides = &besides_;
-  own.num_carry = around.num_carry;
+  if (options.memory_stats == nullptr) own.memory_stats = &memory_stats_;
+  own.num_carry = call_site.num_carry;
   try {
     // Not on the stack, which programs inside programs share.
-    std::make_unique<Compiler>(*this, own, kernels, around)->compile();
+    std::make_unique<Compiler>(*this, own, kernels, call_site)->compile();
   } catch (...) {
     arena_->release(constants_);
     throw;

@@ -100,8 +100,8 @@ Tensor Compiled::make_output(Type type) const {
 std::size_t Compiled::peak_bytes() const {
   const auto behind = [](std::size_t bytes) { return Arena::taken(bytes) - bytes; };
   const std::size_t large = program_.plan().large_bytes + scratch_bytes_;
-  std::size_t bytes = small_bytes_ + num_pointers_ * sizeof(std::byte*) + besides_.constants +
-                      besides_.library + large + program_.plan().output_bytes;
+  std::size_t bytes = small_bytes_ + num_pointers_ * sizeof(std::byte*) + memory_stats_.constants +
+                      memory_stats_.library + large + program_.plan().output_bytes;
   if (large > arena_output) bytes += behind(large);
   for (const Type type : output_types_) {
     if (type.bytes() > arena_output) bytes += behind(type.bytes());

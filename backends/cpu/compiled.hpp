@@ -50,7 +50,7 @@ struct Workspace {
 class InnerPrograms;
 
 /// Memory that a run needs apart from workspaces and outputs, inner programs included.
-struct Besides {
+struct MemoryStats {
   std::size_t constants = 0;  ///< bytes of computed constants
   std::size_t library = 0;    ///< most bytes that a library allocates in one step, on all threads
 };
@@ -59,16 +59,16 @@ struct Besides {
 struct CompileOptions {
   int threads = 1;
   bool check_indices = false;
-  int depth = 0;                   ///< nesting depth of graphs inside operations
-  VectorJit* lanes = nullptr;      ///< generates vector code, or null
-  std::int64_t repeats = 1;        ///< runs of this program for one run of the outermost
-  std::size_t num_carry = 0;       ///< copy of Surroundings::num_carry
-  InnerPrograms* inner = nullptr;  ///< inner programs compiled so far, or null; set during compilation
-  Besides* besides = nullptr;      ///< of the outermost program; set during compilation
+  int depth = 0;                        ///< nesting depth of graphs inside operations
+  VectorJit* lanes = nullptr;           ///< generates vector code, or null
+  std::int64_t repeats = 1;             ///< runs of this program for one run of the outermost
+  std::size_t num_carry = 0;            ///< copy of CallSite::num_carry
+  InnerPrograms* inner = nullptr;       ///< inner programs compiled so far, or null; set during compilation
+  MemoryStats* memory_stats = nullptr;  ///< of the outermost program; set during compilation
 };
 
 /// Call site of an inner program: facts about its inputs and outputs. The outermost program has the default.
-struct Surroundings {
+struct CallSite {
   /// Outputs that are accumulators: each starts with the value of an input and shares its memory. These are
   /// the last inputs, in the order of `sums`.
   std::span<const std::uint32_t> sums{};
@@ -113,7 +113,7 @@ class Compiled {
  public:
   /// Compiles the program. Throws Error (execution, out_of_memory).
   Compiled(Program program, const CompileOptions& options, const KernelTable& kernels,
-           std::shared_ptr<Arena> arena, const Surroundings& around = {});
+           std::shared_ptr<Arena> arena, const CallSite& call_site = {});
   ~Compiled();
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
@@ -129,7 +129,7 @@ class Compiled {
   std::size_t inner_bytes() const;
   /// Fills the memory; call it once before the runs.
   void prepare_inner(std::byte* memory) const;
-  /// Preparations of the inputs in Surroundings::fixed. A run takes the prepared forms after its inputs, in
+  /// Preparations of the inputs in CallSite::fixed. A run takes the prepared forms after its inputs, in
   /// this order.
   const std::vector<Preparation>& preparations() const { return preparations_; }
   /// The input whose memory may also be that of the output, or no_index: an operation updates the input in
@@ -202,7 +202,7 @@ class Compiled {
   int threads_;
   std::size_t small_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;
-  Besides besides_;  // empty in an inner program, which counts its memory in that of the outermost
+  MemoryStats memory_stats_;  // empty in an inner program, which counts its memory in that of the outermost
   std::size_t num_pointers_ = 0;
   std::vector<Patch> small_pointers_, constant_pointers_, large_pointers_, input_pointers_, output_pointers_;
   std::vector<Move> loads_, stores_, literals_;

@@ -195,8 +195,8 @@ Result<Executable> CpuExecutor::try_compile(const Graph& graph) const {
                                &graph};
     const auto found = compile_cache().get<Executable>(request, [&] {
       ProgramOptions options = options_.program;
-      options.fuse = options.fuse && !kernels_->has_foreign();
-      options.block = options.block && !kernels_->has_foreign() && !options_.check_indices;
+      options.fuse = options.fuse && !kernels_->has_custom();
+      options.block = options.block && !kernels_->has_custom() && !options_.check_indices;
       options.simplify = options.simplify && !options_.check_indices;  // rules leave out who would see them
       const auto evaluate = [&](const Graph& constants) {
         std::vector<Literal> tensors;
@@ -222,8 +222,8 @@ Result<Executable> CpuExecutor::try_compile(const Program& program) const {
       compile_options.lanes = cpu_detail::VectorJit::get(options_.vector_units);
     compile_options.threads = options_.threads > 0 ? options_.threads : cpu_detail::usable_processors();
     Program runnable = program;
-    const bool fuse = program.options().fuse && !kernels_->has_foreign();
-    const bool block = program.options().block && !kernels_->has_foreign() && !options_.check_indices;
+    const bool fuse = program.options().fuse && !kernels_->has_custom();
+    const bool block = program.options().block && !kernels_->has_custom() && !options_.check_indices;
     if (fuse != program.options().fuse || block != program.options().block) {
       ProgramOptions options = program.options();
       options.fuse = fuse;

@@ -9,26 +9,26 @@ std::shared_ptr<const Compiled>& InnerPrograms::at(const Graph& graph, const Com
 }
 
 std::shared_ptr<const Compiled> compile_inner(const Graph& graph, const InnerContext& context) {
-  if (context.options.inner == nullptr) return compile_inner(graph, context, Surroundings());
+  if (context.options.inner == nullptr) return compile_inner(graph, context, CallSite());
   if (auto known = context.options.inner->at(graph, context.options)) return known;
-  auto made = compile_inner(graph, context, Surroundings());
+  auto made = compile_inner(graph, context, CallSite());
   context.options.inner->at(graph, context.options) = made;
   return made;
 }
 
 std::shared_ptr<const Compiled> compile_inner(const Graph& graph, const InnerContext& context,
-                                              const Surroundings& around) {
+                                              const CallSite& call_site) {
   const auto evaluate = [&context](const Graph& constants) {
     std::vector<Literal> tensors;
     CompileOptions options = context.options;
-    options.besides = nullptr;  // it does not last
+    options.memory_stats = nullptr;  // it does not last
     const Compiled compiled(Program::make(constants, context.program), options, context.kernels,
                             context.arena);
     for (const Tensor& tensor : compiled.run({})) tensors.push_back(tensor.to_literal());
     return tensors;
   };
   return std::make_shared<const Compiled>(Program::make(graph, context.program, evaluate), context.options,
-                                          context.kernels, context.arena, around);
+                                          context.kernels, context.arena, call_site);
 }
 
 }  // namespace tidu::cpu_detail

@@ -37,6 +37,6 @@ class InnerPrograms {
 std::shared_ptr<const Compiled> compile_inner(const Graph& graph, const InnerContext& context);
 /// Compiles the graph for one call site; the result is not shared.
 std::shared_ptr<const Compiled> compile_inner(const Graph& graph, const InnerContext& context,
-                                              const Surroundings& around);
+                                              const CallSite& call_site);
 
 }  // namespace tidu::cpu_detail

@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "cpu/foreign.hpp"
+#include "cpu/custom_kernel.hpp"
 #include "cpu/groups/runs.hpp"
 #include "cpu/groups/vector_complex.hpp"
 #include "cpu/groups/vector_ir.hpp"
@@ -174,14 +174,14 @@ KernelTable::KernelTable() {
 std::shared_ptr<const KernelTable> KernelTable::with(std::string_view primitive, Kernel kernel,
                                                      tidu::DTypes supported) const {
   auto table = std::make_shared<KernelTable>(*this);
-  table->foreign_.insert_or_assign(std::string(primitive), Foreign{std::move(kernel), supported});
+  table->custom_.insert_or_assign(std::string(primitive), Custom{std::move(kernel), supported});
   return table;
 }
 
 Plan KernelTable::plan(const PlanRequest& request) const {
-  if (!foreign_.empty()) {
-    const auto foreign = foreign_.find(std::string(request.op.name()));
-    if (foreign != foreign_.end()) return plan_foreign(request, foreign->second.kernel, shared_from_this());
+  if (!custom_.empty()) {
+    const auto custom = custom_.find(std::string(request.op.name()));
+    if (custom != custom_.end()) return plan_custom(request, custom->second.kernel, shared_from_this());
   }
   const auto it = entries_.find(request.op.name());
   if (it == entries_.end()) return Plan();
@@ -193,15 +193,15 @@ Plan KernelTable::plan(const PlanRequest& request) const {
 
 Plan KernelTable::plan_adding(PlanRequest request) const {
   const auto it = entries_.find(request.op.name());
-  if (!foreign_.empty() || it == entries_.end() || !it->second.adds || is_half(request.out[0].dtype()))
+  if (!custom_.empty() || it == entries_.end() || !it->second.adds || is_half(request.out[0].dtype()))
     return Plan();
   request.add = true;
   return it->second.rule(request);
 }
 
 bool KernelTable::supports(std::string_view name, DType dtype) const {
-  const auto foreign = foreign_.find(std::string(name));
-  if (foreign != foreign_.end()) return foreign->second.supported.contains(dtype);
+  const auto custom = custom_.find(std::string(name));
+  if (custom != custom_.end()) return custom->second.supported.contains(dtype);
   const auto it = entries_.find(name);
   return it != entries_.end() && (it->second.dtypes & bit(dtype)) != 0;
 }

@@ -25,16 +25,16 @@ class KernelTable : public std::enable_shared_from_this<KernelTable> {
   std::shared_ptr<const KernelTable> with(std::string_view primitive, Kernel kernel,
                                           tidu::DTypes supported) const;
   /// Does the table have custom kernels? They implement whole operations only.
-  bool has_foreign() const { return !foreign_.empty(); }
+  bool has_custom() const { return !custom_.empty(); }
   bool supports(std::string_view name, DType dtype) const;
 
  private:
-  struct Foreign {
+  struct Custom {
     Kernel kernel;
     tidu::DTypes supported;
   };
   std::unordered_map<std::string_view, KernelEntry> entries_;
-  std::unordered_map<std::string, Foreign> foreign_;  // custom kernels; they precede `entries_`
+  std::unordered_map<std::string, Custom> custom_;  // custom kernels; they precede `entries_`
 };
 
 }  // namespace tidu::cpu_detail

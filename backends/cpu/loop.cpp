@@ -287,9 +287,9 @@ Adding plan_adding(const PrimitiveSet& primitives, Type type, const Part& part, 
 }
 
 // Compiles the programs of a block and of the rest; returns the memory that they take beside their values.
-Besides compile_bodies(LoopState& state, const Program& program, const BlockedLoop& loop,
-                       std::span<const ReadElements> reads, const CompileOptions& options,
-                       const KernelTable& kernels, const std::shared_ptr<Arena>& arena) {
+MemoryStats compile_bodies(LoopState& state, const Program& program, const BlockedLoop& loop,
+                           std::span<const ReadElements> reads, const CompileOptions& options,
+                           const KernelTable& kernels, const std::shared_ptr<Arena>& arena) {
   const Graph& graph = program.graph();
   std::vector<ReadElements> result_reads;
   std::vector<std::uint32_t> sums;
@@ -306,16 +306,16 @@ Besides compile_bodies(LoopState& state, const Program& program, const BlockedLo
     const bool is_cut = make_part(graph.type(result.id), result, 0).kind == Part::Kind::cut;
     wholes.push_back(is_output && is_cut ? graph.type(result.id).bytes() : 0);
   }
-  Besides inside;
+  MemoryStats inside;
   CompileOptions inner = options;
   inner.threads = 1;
-  inner.besides = &inside;
+  inner.memory_stats = &inside;
   inner.repeats *= (loop.extent + loop.block - 1) / loop.block;
-  const Surroundings around{sums, result_reads, fixed, wholes};
-  state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena, around);
+  const CallSite call_site{sums, result_reads, fixed, wholes};
+  state.body = std::make_unique<const Compiled>(*loop.body, inner, kernels, arena, call_site);
   state.of_body = gather(state, *state.body);
   if (loop.rest != nullptr) {
-    state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena, around);
+    state.rest = std::make_unique<const Compiled>(*loop.rest, inner, kernels, arena, call_site);
     state.of_rest = gather(state, *state.rest);
   }
   return inside;
@@ -328,7 +328,7 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
                const std::shared_ptr<Arena>& arena) {
   const Graph& graph = program.graph();
   LoopState state;
-  const Besides inside = compile_bodies(state, program, loop, reads, options, kernels, arena);
+  const MemoryStats inside = compile_bodies(state, program, loop, reads, options, kernels, arena);
   std::size_t inner_bytes = state.body->inner_bytes();
   if (state.rest != nullptr) inner_bytes = std::max(inner_bytes, state.rest->inner_bytes());
   state.extent = loop.extent;
@@ -381,7 +381,7 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
       state.prepared_bytes + state.num_places() * state.sum_bytes + workers * state.memory;
   Plan plan = make_plan<LoopState, run_loop>(std::move(state), scratch);
   plan.library = inside.library * workers;
-  if (options.besides != nullptr) options.besides->constants += inside.constants;
+  if (options.memory_stats != nullptr) options.memory_stats->constants += inside.constants;
   return plan;
 }
 

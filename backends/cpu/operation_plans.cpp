@@ -13,17 +13,17 @@ namespace tidu::cpu_detail {
 
 OperationPlans::OperationPlans(const Program& program, const CompileOptions& options,
                                const KernelTable& kernels, std::shared_ptr<Arena> arena,
-                               const Surroundings& around)
+                               const CallSite& call_site)
     : program_(program),
       graph_(program.graph()),
       options_(options),
       kernels_(kernels),
       arena_(std::move(arena)),
-      around_(around) {}
+      call_site_(call_site) {}
 
 void OperationPlans::find_reads(std::span<const std::byte* const> constant_at) {
   // Kernels of other projects might look at all that there is.
-  if (!kernels_.has_foreign()) reads_ = cpu_detail::find_reads(graph_, constant_at, around_.reads);
+  if (!kernels_.has_custom()) reads_ = cpu_detail::find_reads(graph_, constant_at, call_site_.reads);
 }
 
 const std::vector<bool>* OperationPlans::reads_of(std::uint32_t operation) const {
@@ -31,16 +31,16 @@ const std::vector<bool>* OperationPlans::reads_of(std::uint32_t operation) const
   return reads_.empty() || record.num_outputs != 1 ? nullptr : reads_[record.first_output].get();
 }
 
-// See Surroundings::fixed: of products.
+// See CallSite::fixed: of products.
 std::uint32_t OperationPlans::fixed_of(std::uint32_t operation) const {
   const OperationRecord& record = graph_.data().operations[operation];
-  if (around_.fixed.empty() || !record.op->primitive->has_trait(Trait::product)) return 0;
+  if (call_site_.fixed.empty() || !record.op->primitive->has_trait(Trait::product)) return 0;
   std::uint32_t fixed = 0;
   for (std::uint32_t i = 0; i < std::min(record.num_inputs, 32U); ++i) {
     const ValueId id = graph_.data().operands[record.first_input + i];
     const Slot& slot = program_.slot(program_.slot_of(id));
     // One of a single element is where the step reads it, which nothing can be made of.
-    if (slot.storage == Storage::input && graph_.type(id).size() != 1 && around_.fixed[slot.index] != 0)
+    if (slot.storage == Storage::input && graph_.type(id).size() != 1 && call_site_.fixed[slot.index] != 0)
       fixed |= 1U << i;
   }
   return fixed;

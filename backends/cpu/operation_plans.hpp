@@ -20,7 +20,7 @@ namespace tidu::cpu_detail {
 class OperationPlans {
  public:
   OperationPlans(const Program& program, const CompileOptions& options, const KernelTable& kernels,
-                 std::shared_ptr<Arena> arena, const Surroundings& around);
+                 std::shared_ptr<Arena> arena, const CallSite& call_site);
 
   /// Computes demanded elements (see find_reads); later plans use them.
   void find_reads(std::span<const std::byte* const> constant_at);
@@ -45,7 +45,7 @@ class OperationPlans {
   const CompileOptions& options_;
   const KernelTable& kernels_;
   const std::shared_ptr<Arena> arena_;
-  const Surroundings& around_;
+  const CallSite& call_site_;
   std::vector<ReadElements> reads_;
   std::vector<Type> in_, out_;
 };

@@ -4,7 +4,7 @@
 // slices of xs are read and slices of ys written where they are. A carry is written to two places by turns,
 // of which the one that has the last step's is the result; the first step reads what the scan is given. One
 // that the body only adds to, as transposed scans do, stays in the result, which begins as what is given:
-// products are added to it where it is (see Surroundings::sums; such inputs are the last of the program's).
+// products are added to it where it is (see CallSite::sums; such inputs are the last of the program's).
 // So does one of which the body changes some elements, and reads none behind that (Compiled::changed_into).
 // What products read of consts is packed once for all steps, as in blocked loops. Nothing is allocated while
 // steps run.
@@ -86,7 +86,7 @@ Plan plan_scan(const Operation& operation, const InnerContext& context) {
   s.num_inputs = body.inputs().size();
   s.num_outputs = body.outputs().size();
   const auto num_carry = static_cast<std::size_t>(op.integer("num_carry"));
-  const ScanBody parts = split_scan_body(body, s.num_consts, num_carry, !context.kernels.has_foreign(),
+  const ScanBody parts = split_scan_body(body, s.num_consts, num_carry, !context.kernels.has_custom(),
                                          context.program.max_operations);
   for (std::size_t k = 0; k < num_carry; ++k)
     s.carries.push_back({body.type(body.outputs()[k]).bytes(), 0, false});

@@ -13,7 +13,7 @@ namespace tidu::cpu_detail {
 struct ScanBody {
   Graph before;  ///< inputs: the consts; outputs: the invariants. No outputs if there are none
   /// Has the outputs of the body. Its inputs: consts, invariants, carries, slices, and last the carries that
-  /// are only added to, in the order of Surroundings::sums.
+  /// are only added to, in the order of CallSite::sums.
   Graph step;
   /// The input of `step` for each input of the body, with the invariants after the consts.
   std::vector<std::size_t> place;

@@ -16,11 +16,11 @@ std::shared_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t n
   options.repeats *= std::clamp<std::int64_t>(steps, 1, std::max<std::int64_t>(max_steps, 1));
   std::vector<std::uint8_t> fixed(body.step.inputs().size(), 0);
   if (steps >= min_fixed_steps) std::fill_n(fixed.begin(), num_consts + body.num_made, std::uint8_t{1});
-  Surroundings around;
-  around.fixed = fixed;
-  around.sums = body.sums;
-  around.num_carry = num_carry;
-  return compile_inner(body.step, {context.program, options, context.kernels, context.arena}, around);
+  CallSite call_site;
+  call_site.fixed = fixed;
+  call_site.sums = body.sums;
+  call_site.num_carry = num_carry;
+  return compile_inner(body.step, {context.program, options, context.kernels, context.arena}, call_site);
 }
 
 }  // namespace

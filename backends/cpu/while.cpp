@@ -139,7 +139,7 @@ Plan plan_while(const Operation& operation, const InnerContext& context) {
   s.max_steps = loop.shape.max_steps.value_or(-1);
   find_operands(loop, s);
   const ScanBody parts = split_scan_body(step_of(loop), s.consts.size(), s.carries.size(),
-                                         !context.kernels.has_foreign(), context.program.max_operations);
+                                         !context.kernels.has_custom(), context.program.max_operations);
   for (const std::uint32_t k : parts.sums) s.carries[k].stays = true;
   s.first = compile_inner(loop.cond, context);
   ScratchLayout scratch;

@@ -212,7 +212,7 @@ fault("folds", "lines of windows are those of the first rows", "backends/cpu/gro
 fault("memory", "a term that is added to a sum has a place", STEPS + "accumulate_in_place.cpp",
       "    step.values.results = {addition.output()};\n", "")
 fault("memory", "constants of programs inside are not counted", "backends/cpu/compile.cpp",
-      "besides_.constants += bytes;", "if (&besides_ == &to_.besides_) besides_.constants += bytes;")
+      "memory_stats_.constants += bytes;", "if (&memory_stats_ == &to_.memory_stats_) memory_stats_.constants += bytes;")
 fault("memory", "blocks are whole huge pages", "backends/cpu/arena.cpp", "const std::size_t rounded = to_whole_pages(bytes);\n  const Block",
       "const std::size_t rounded = (bytes + 511 * page) / (512 * page) * (512 * page);\n  const Block")
 

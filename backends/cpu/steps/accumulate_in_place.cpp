@@ -15,9 +15,9 @@ struct Accumulation {
 Accumulation accumulation_of(const StepGraph& steps, std::size_t k, const std::vector<std::uint32_t>& reads) {
   const Graph& graph = steps.graph();
   const GraphData& g = graph.data();
-  const std::uint32_t output = steps.around().sums[k];
+  const std::uint32_t output = steps.call_site().sums[k];
   const ValueId sum = graph.outputs()[output];
-  const ValueId accumulator = graph.inputs()[graph.inputs().size() - steps.around().sums.size() + k];
+  const ValueId accumulator = graph.inputs()[graph.inputs().size() - steps.call_site().sums.size() + k];
   const auto is_standalone = [&](std::uint32_t operation) {
     return operation < g.operations.size() && steps.position_of(operation) != no_index;
   };
@@ -36,13 +36,13 @@ Accumulation accumulation_of(const StepGraph& steps, std::size_t k, const std::v
 }  // namespace
 
 void accumulate_in_place(StepGraph& steps) {
-  if (steps.around().sums.empty()) return;
+  if (steps.call_site().sums.empty()) return;
   steps.make_steps();
   const Graph& graph = steps.graph();
   std::vector<std::uint32_t> reads(graph.num_values(), 0);
   for (const ValueId id : graph.data().operands) ++reads[id];
   for (const ValueId id : graph.outputs()) ++reads[id];
-  for (std::size_t k = 0; k < steps.around().sums.size(); ++k) {
+  for (std::size_t k = 0; k < steps.call_site().sums.size(); ++k) {
     const Accumulation found = accumulation_of(steps, k, reads);
     if (found.addition == no_index || !steps.plans().plan_adding(found.producer)) continue;
     const Operation addition = graph.operation(found.addition);

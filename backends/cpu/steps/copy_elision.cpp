@@ -52,7 +52,7 @@ class MoveFinder {
         program_(steps.program()),
         graph_(steps.graph()),
         unmade_(program_),
-        products_(steps.around().fixed.empty()) {}
+        products_(steps.call_site().fixed.empty()) {}
 
   Moves find() {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;

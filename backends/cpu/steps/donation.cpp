@@ -12,12 +12,12 @@ namespace {
 
 class DonationFinder {
  public:
-  DonationFinder(const Program& program, const StepGraph& steps, const ToldByPlans& told)
+  DonationFinder(const Program& program, const StepGraph& steps, const PlanTraits& traits)
       : program_(program),
         graph_(program.graph()),
         nodes_(program.schedule().nodes),
         steps_(steps),
-        told_(told),
+        traits_(traits),
         last_read_(graph_.inputs().size(), 0),
         is_written_(graph_.outputs().size(), false) {
     for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i) position_.emplace(graph_.inputs()[i], i);
@@ -106,18 +106,18 @@ class DonationFinder {
   // Does it read of each operand, but those that are said to be read whole, the element of which it writes
   // the result, before that?
   bool reads_first(std::size_t node) const {
-    return told_.in_one_pass.count(node) != 0 ||
+    return traits_.in_one_pass.count(node) != 0 ||
            (is_elementwise(node) && steps_.at(node).values.results.size() == 1);
   }
   bool cannot_fail(std::size_t node) const {
-    return told_.cannot_fail.count(node) != 0 || is_elementwise(node) || steps_.at(node).absorbed;
+    return traits_.cannot_fail.count(node) != 0 || is_elementwise(node) || steps_.at(node).absorbed;
   }
 
   const Program& program_;
   const Graph& graph_;
   const std::vector<ScheduleNode>& nodes_;
   const StepGraph& steps_;
-  const ToldByPlans& told_;
+  const PlanTraits& traits_;
   std::unordered_map<ValueId, std::uint32_t> position_;  // of inputs that are no outputs
   std::vector<std::size_t> last_read_;                   // by input: the node
   std::vector<bool> is_written_;                         // by output
@@ -130,14 +130,14 @@ bool is_large(const Graph& graph, std::span<const ValueId> values) {
 
 }  // namespace
 
-DonatedInputs find_donated_inputs(const Program& program, StepGraph& steps, const ToldByPlans& told) {
+DonatedInputs find_donated_inputs(const Program& program, StepGraph& steps, const PlanTraits& traits) {
   const Graph& graph = program.graph();
   const auto changes = [](const Step& step) { return step.values.changed != no_index; };
   if (!(is_large(graph, graph.inputs()) && is_large(graph, graph.outputs())) &&
       std::ranges::none_of(steps.steps(), changes))
     return {};
   steps.make_steps();
-  return DonationFinder(program, steps, told).find();
+  return DonationFinder(program, steps, traits).find();
 }
 
 }  // namespace tidu::cpu_detail

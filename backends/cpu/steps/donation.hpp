@@ -17,12 +17,12 @@
 namespace tidu::cpu_detail {
 
 /// Traits of the plans of nodes (see Plan), as sets of nodes.
-struct ToldByPlans {
+struct PlanTraits {
   std::unordered_set<std::size_t> in_one_pass, cannot_fail;
 };
 
 /// The donations that a program allows, which is `steps` with buffers, for the given plan traits. Linear in
 /// the size of the program.
-DonatedInputs find_donated_inputs(const Program& program, StepGraph& steps, const ToldByPlans& told);
+DonatedInputs find_donated_inputs(const Program& program, StepGraph& steps, const PlanTraits& traits);
 
 }  // namespace tidu::cpu_detail

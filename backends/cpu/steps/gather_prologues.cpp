@@ -238,7 +238,7 @@ bool ColumnFinder::is_large(ValueId result) const {
   const Slot& slot = program_.slot(program_.slot_of(result));
   if (slot.storage != Storage::output) return false;
   const std::size_t bytes =
-      steps_.around().wholes.empty() ? graph_.type(result).bytes() : steps_.around().wholes[slot.index];
+      steps_.call_site().wholes.empty() ? graph_.type(result).bytes() : steps_.call_site().wholes[slot.index];
   return bytes >= large_output;
 }
 

@@ -16,11 +16,11 @@ bool has_composite_nodes(const Program& program) {
 }  // namespace
 
 StepGraph::StepGraph(const Program& program, OperationPlans& plans, const CompileOptions& options,
-                     const Surroundings& around, bool custom_kernels, std::size_t max_kept)
+                     const CallSite& call_site, bool custom_kernels, std::size_t max_kept)
     : program_(program),
       plans_(plans),
       options_(options),
-      around_(around),
+      call_site_(call_site),
       custom_kernels_(custom_kernels),
       has_composites_(has_composite_nodes(program)),
       max_kept_(max_kept) {}
@@ -46,7 +46,7 @@ bool StepGraph::is_unchanged(std::uint32_t operation) const {
 }
 
 bool StepGraph::reads_accumulator(std::uint32_t operation) const {
-  const std::size_t first = graph().inputs().size() - around_.sums.size();
+  const std::size_t first = graph().inputs().size() - call_site_.sums.size();
   const std::span<const ValueId> inputs = graph().operation(operation).inputs();
   return std::ranges::any_of(inputs, [&](ValueId id) {
     const SlotId slot = program_.slot_of(program_.roots()[id]);

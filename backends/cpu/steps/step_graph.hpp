@@ -38,14 +38,14 @@ class StepGraph {
   /// alone. `max_kept`: maximum bytes of a root that copy elision keeps alive for several elided copies, or
   /// of a result that it creates before all its parts are computed.
   StepGraph(const Program& program, OperationPlans& plans, const CompileOptions& options,
-            const Surroundings& around, bool custom_kernels, std::size_t max_kept);
+            const CallSite& call_site, bool custom_kernels, std::size_t max_kept);
 
   const Program& program() const { return program_; }
   const Graph& graph() const { return program_.graph(); }
   const std::vector<ScheduleNode>& nodes() const { return program_.schedule().nodes; }
   OperationPlans& plans() const { return plans_; }
   const CompileOptions& options() const { return options_; }
-  const Surroundings& around() const { return around_; }
+  const CallSite& call_site() const { return call_site_; }
   bool custom_kernels() const { return custom_kernels_; }
   std::size_t max_kept() const { return max_kept_; }
   /// Has the schedule fusions or loops?
@@ -78,11 +78,11 @@ class StepGraph {
   void absorb(std::uint32_t operation) { steps_[position_of_[operation]].absorbed = true; }
   /// The prologue and epilogue of the fusion at that position, which are created if it has none.
   PrologueAndEpilogue& prologue_and_epilogue(std::size_t position) {
-    std::unique_ptr<PrologueAndEpilogue>& around = steps_[position].around_fusion;
-    if (!around) around = std::make_unique<PrologueAndEpilogue>();
-    return *around;
+    std::unique_ptr<PrologueAndEpilogue>& fusion = steps_[position].around_fusion;
+    if (!fusion) fusion = std::make_unique<PrologueAndEpilogue>();
+    return *fusion;
   }
-  /// Does the operation read the value so far of an accumulator (see Surroundings::sums)?
+  /// Does the operation read the value so far of an accumulator (see CallSite::sums)?
   bool reads_accumulator(std::uint32_t operation) const;
   /// The number of steps that read each root, absorbed ones included; outputs count two more.
   std::vector<std::uint32_t> count_readers() const;
@@ -102,7 +102,7 @@ class StepGraph {
   const Program& program_;
   OperationPlans& plans_;
   const CompileOptions& options_;
-  const Surroundings& around_;
+  const CallSite& call_site_;
   const bool custom_kernels_;
   const bool has_composites_;
   const std::size_t max_kept_;

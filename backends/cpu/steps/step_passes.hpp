@@ -14,7 +14,7 @@ namespace tidu::cpu_detail {
 
 using StepPass = void (*)(StepGraph& steps);
 
-/// An operation whose result is added to an accumulator adds in place: see Surroundings::sums.
+/// An operation whose result is added to an accumulator adds in place: see CallSite::sums.
 void accumulate_in_place(StepGraph& steps);
 /// Fusions gather columns and rows of matrices, and interleave columns that they compute: see Note [Columns]
 /// in groups/fused.cpp.

@@ -36,9 +36,9 @@ Found find_columns(const Program& program) {
   const KernelTable kernels;
   CompileOptions options;
   options.lanes = VectorJit::get(VectorUnits::automatic);
-  const Surroundings around;
-  OperationPlans plans(program, options, kernels, std::make_shared<Arena>(0), around);
-  StepGraph steps(program, plans, options, around, false, 0);
+  const CallSite call_site;
+  OperationPlans plans(program, options, kernels, std::make_shared<Arena>(0), call_site);
+  StepGraph steps(program, plans, options, call_site, false, 0);
   Found found;
   if (!steps.has_composites()) return found;
   steps.make_steps();

@@ -16,8 +16,8 @@ struct Steps {
   explicit Steps(const Graph& of, const ProgramOptions& program_options = {})
       : program(Program::make(of, program_options)),
         options(compile_options()),
-        plans(program, options, kernels, std::make_shared<Arena>(0), around),
-        graph(program, plans, options, around, false, ~std::size_t{0}) {}
+        plans(program, options, kernels, std::make_shared<Arena>(0), call_site),
+        graph(program, plans, options, call_site, false, ~std::size_t{0}) {}
   static CompileOptions compile_options() {
     CompileOptions options;
     options.lanes = VectorJit::get(VectorUnits::automatic);
@@ -31,7 +31,7 @@ struct Steps {
   Program program;
   KernelTable kernels;
   CompileOptions options;
-  Surroundings around;
+  CallSite call_site;
   OperationPlans plans;
   StepGraph graph;
 };

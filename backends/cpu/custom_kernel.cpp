@@ -1,5 +1,5 @@
-// foreign.cpp - tensors over the pointers of a step, and the graphs that a kernel may run.
-#include "cpu/foreign.hpp"
+// custom_kernel.cpp - tensors over the pointers of a step, and the graphs that a kernel may run.
+#include "cpu/custom_kernel.hpp"
 
 #include <cstring>
 
@@ -28,7 +28,7 @@ class NestedRunner final : public GraphRunner {
     CompileOptions options = options_;
     options.depth = depth;
     ProgramOptions whole_operations;
-    whole_operations.fuse = whole_operations.block = !table_->has_foreign();
+    whole_operations.fuse = whole_operations.block = !table_->has_custom();
     return Compiled(Program::make(graph, whole_operations), options, *table_, std::make_shared<Arena>(0))
         .run(inputs);
   }
@@ -74,8 +74,7 @@ void run_foreign(const ForeignState& s, const Call& call) {
 
 }  // namespace
 
-Plan plan_foreign(const PlanRequest& request, const Kernel& kernel,
-                  std::shared_ptr<const KernelTable> table) {
+Plan plan_custom(const PlanRequest& request, const Kernel& kernel, std::shared_ptr<const KernelTable> table) {
   const CompileOptions options{request.threads, request.check_indices, request.depth, request.lanes};
   return make_plan<ForeignState, run_foreign>(
       {request.op,
