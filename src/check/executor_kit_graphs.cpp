@@ -26,6 +26,39 @@ std::string named(const Graph& graph, DType dtype) {
   return graph.name() + " of " + std::string(to_string(dtype));
 }
 
+// Functions of arrays of rank 3: a kernel that is right for one matrix may read the others of a stack
+// wrongly.
+std::vector<Graph> graphs_of_stacks(DType dtype) {
+  const Type stack(dtype, {2, 3, 4}), other(dtype, {2, 4, 5}), row(dtype, {3, 4});
+  std::vector<Graph> graphs;
+  using In = const std::vector<Value>&;
+  graphs.push_back(graph_of("matrix products of stacks", {stack, other}, [](In x) {
+    return Values{ops::dot_general(x[0], x[1], {{2}, {1}, {0}, {0}}),
+                  ops::dot_general(x[0], x[0], {{1, 2}, {1, 2}, {0}, {0}})};
+  }));
+  graphs.push_back(graph_of("a product of a stack with one matrix", {stack, row}, [](In x) {
+    return Values{ops::dot_general(x[0], x[1], {{2}, {1}, {}, {}})};
+  }));
+  graphs.push_back(graph_of("transposes of stacks", {stack}, [](In x) {
+    return Values{ops::transpose(x[0], {0, 2, 1}), ops::transpose(x[0], {2, 0, 1})};
+  }));
+  graphs.push_back(graph_of("sums over axes of stacks", {stack}, [](In x) {
+    return Values{ops::reduce_sum(x[0], {1}), ops::reduce_sum(x[0], {0, 2}), ops::reduce_sum(x[0], {2})};
+  }));
+  graphs.push_back(graph_of("repetition along axes of stacks", {row, stack}, [](In x) {
+    return Values{ops::broadcast_in_dim(x[0], {2, 3, 4}, {1, 2}) * x[1],
+                  ops::broadcast_in_dim(x[0], {3, 2, 4}, {0, 2})};
+  }));
+  graphs.push_back(graph_of("concatenation and parts of stacks", {stack, stack}, [](In x) {
+    const Value joined = ops::concatenate(std::vector{x[0], x[1]}, 1);  // [2, 6, 4]
+    return Values{joined, ops::slice(joined, {0, 2, 1}, {2, 5, 3})};
+  }));
+  graphs.push_back(graph_of("running sums of stacks", {stack}, [](In x) {
+    return Values{ops::cumsum(x[0], 1), ops::rev(x[0], {0, 2})};
+  }));
+  return graphs;
+}
+
 }  // namespace
 
 void Kit::make_odd_trials(DType dtype) {
@@ -50,35 +83,8 @@ void Kit::make_odd_trials(DType dtype) {
   if (usable(graph)) forward.push_back(trial(named(graph, dtype), graph, true));
 }
 
-// Arrays of rank 3: kernels that are right for one matrix may take the others of a stack for it.
 void Kit::make_stacks(DType dtype) {
-  const Type stack(dtype, {2, 3, 4}), other(dtype, {2, 4, 5}), row(dtype, {3, 4});
-  const auto add = [&](const Graph& graph) { add_function(named(graph, dtype), graph, true, true); };
-  using In = const std::vector<Value>&;
-  add(graph_of("matrix products of stacks", {stack, other}, [](In x) {
-    return Values{ops::dot_general(x[0], x[1], {{2}, {1}, {0}, {0}}),
-                  ops::dot_general(x[0], x[0], {{1, 2}, {1, 2}, {0}, {0}})};
-  }));
-  add(graph_of("a product of a stack with one matrix", {stack, row}, [](In x) {
-    return Values{ops::dot_general(x[0], x[1], {{2}, {1}, {}, {}})};
-  }));
-  add(graph_of("transposes of stacks", {stack}, [](In x) {
-    return Values{ops::transpose(x[0], {0, 2, 1}), ops::transpose(x[0], {2, 0, 1})};
-  }));
-  add(graph_of("sums over axes of stacks", {stack}, [](In x) {
-    return Values{ops::reduce_sum(x[0], {1}), ops::reduce_sum(x[0], {0, 2}), ops::reduce_sum(x[0], {2})};
-  }));
-  add(graph_of("repetition along axes of stacks", {row, stack}, [](In x) {
-    return Values{ops::broadcast_in_dim(x[0], {2, 3, 4}, {1, 2}) * x[1],
-                  ops::broadcast_in_dim(x[0], {3, 2, 4}, {0, 2})};
-  }));
-  add(graph_of("concatenation and parts of stacks", {stack, stack}, [](In x) {
-    const Value joined = ops::concatenate(std::vector{x[0], x[1]}, 1);  // [2, 6, 4]
-    return Values{joined, ops::slice(joined, {0, 2, 1}, {2, 5, 3})};
-  }));
-  add(graph_of("running sums of stacks", {stack}, [](In x) {
-    return Values{ops::cumsum(x[0], 1), ops::rev(x[0], {0, 2})};
-  }));
+  for (const Graph& graph : graphs_of_stacks(dtype)) add_function(named(graph, dtype), graph, true, true);
 }
 
 // Products of the factors and eigenvalues do not depend on signs and phases, which are up to the executor;

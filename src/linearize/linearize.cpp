@@ -50,6 +50,20 @@ std::vector<std::size_t> resolve_wrt(const Graph& graph, const LinearizeOptions&
   return wrt;
 }
 
+// Why a rule may not return this value as the tangent of result `slot`, which has this type; empty: it may.
+// `is_tangent`: does the value depend linearly on tangents of this emitter?
+std::string fault_of_tangent(const Value& tangent, const Emitter& emitter, bool is_tangent, Type type,
+                             std::size_t slot) {
+  if (!is_tangent) {
+    return detail::str("expected tangent ", slot, " to depend linearly on the operands' tangents, got ",
+                       tangent.is_of(emitter) ? "a primal value" : "a value of another emitter");
+  }
+  if (tangent.type() == type && is_inexact(type.dtype())) return {};
+  return detail::str("expected ",
+                     is_inexact(type.dtype()) ? "a tangent of type " : "no tangent for a result of type ",
+                     type, ", got ", tangent.type());
+}
+
 class Linearizer final : public Emitter, public detail::InnerServices {
  public:
   Linearizer(const Graph& graph, const LinearizeOptions& options, detail::InnerGraphs* inner)
@@ -332,28 +346,22 @@ class Linearizer final : public Emitter, public detail::InnerServices {
       const std::optional<Value> tangent = derivatives[slot];
       if (!tangent) continue;
       const Type type = graph_.type(operation.output(slot));
-      if (!tangent->is_of(*this) || (tangent->id() & linear_bit) == 0) {
-        rule_error(detail::str("expected tangent ", slot,
-                               " to depend linearly on the operands' tangents, got ",
-                               tangent->is_of(*this) ? "a primal value" : "a value of another emitter"));
-      }
-      if (tangent->type() != type || !is_inexact(type.dtype())) {
-        rule_error(detail::str(
-            "expected ", is_inexact(type.dtype()) ? "a tangent of type " : "no tangent for a result of type ",
-            type, ", got ", tangent->type()));
-      }
+      const bool is_tangent = tangent->is_of(*this) && (tangent->id() & linear_bit) != 0;
+      if (const std::string fault = fault_of_tangent(*tangent, *this, is_tangent, type, slot); !fault.empty())
+        rule_error(fault);
       tangents_[operation.output(slot)] = tangent->id() & ~linear_bit;
     }
   }
 
   // What linearity alone says. Joint: f(t0, t1, …), zeros for absent ones. Bilinear: f(t0, y) + f(x, t1).
   Derivatives jvp_of_linear(const JvpContext& c, const Linearity& spec) {
+    for (std::size_t i = 0; i < c.primals().size(); ++i) {
+      if (c.active(i) && !spec.includes(i))
+        rule_error(detail::str("expected a jvp rule for operand ", i, ", in which the record is not linear"));
+    }
     std::vector<Value> operands(c.primals().begin(), c.primals().end());
     if (spec.kind == Linearity::Kind::joint) {
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        if (c.active(i) && !spec.includes(i))
-          rule_error(
-              detail::str("expected a jvp rule for operand ", i, ", in which the record is not linear"));
         if (!spec.includes(i)) continue;
         operands[i] = c.active(i) ? *c.tangent(i) : zeros(*this, operands[i].type());
       }
@@ -366,8 +374,6 @@ class Linearizer final : public Emitter, public detail::InnerServices {
     std::optional<Value> sum;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!c.active(i)) continue;
-      if (!spec.includes(i))
-        rule_error(detail::str("expected a jvp rule for operand ", i, ", in which the record is not linear"));
       operands[i] = *c.tangent(i);
       const Value term = emit_one(c.op(), operands, {});
       operands[i] = c.primal(i);

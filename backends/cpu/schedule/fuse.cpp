@@ -47,6 +47,33 @@ constexpr std::int64_t max_columns = 8192;
 // What a value is within the group that makes it.
 enum class Extent : std::uint8_t { whole, of_row, of_columns };
 
+std::span<const ValueId> operands_of(const Graph& graph, const OperationRecord& record) {
+  return {graph.data().operands.data() + record.first_input, record.num_inputs};
+}
+
+// Is it an element-wise operation, with a kernel, on enough elements?
+bool can_fuse(const Graph& graph, const OperationRecord& record) {
+  const Primitive& primitive = *record.op->primitive;
+  if (!primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::impure) ||
+      primitive.has_trait(Trait::barrier) || record.num_outputs != 1 || record.num_inputs == 0 ||
+      record.num_inputs > 3) {
+    return false;
+  }
+  const Type result = graph.type(record.first_output);
+  if (result.size() < min_elements || is_half(result.dtype())) return false;
+  return std::ranges::all_of(operands_of(graph, record), [&](ValueId id) {
+    const Type type = graph.type(id);
+    return !is_half(type.dtype()) && (type.size() == 1 || type.size() == result.size());
+  });
+}
+
+// Is it a reduction of all elements to one?
+bool can_fold(const Graph& graph, const OperationRecord& record) {
+  if (!record.op->primitive->has_trait(Trait::folds) || record.num_inputs != 1 || record.num_outputs != 1)
+    return false;
+  return graph.type(record.first_output).size() == 1 && graph.type(operands_of(graph, record)[0]).size() > 1;
+}
+
 class Fuser {
  public:
   Fuser(const Graph& graph, const std::vector<ValueId>& splats, std::vector<bool>& is_constant, LoopPlan plan,
@@ -63,7 +90,7 @@ class Fuser {
         extent_(graph.num_values(), Extent::whole),
         products_(graph),
         moves_(graph, roots_, splats, plan_,
-               [this](const OperationRecord& record) { return can_fuse(record); }) {}
+               [this](const OperationRecord& record) { return can_fuse(graph_, record); }) {}
 
   Schedule run() {
     find_needed();
@@ -92,9 +119,9 @@ class Fuser {
         continue;
       }
       if (join_row_values(i) || join_rows(i, 0)) continue;
-      std::uint32_t node = can_fuse(record) ? find_group(record) : fold_group(record);
+      std::uint32_t node = can_fuse(graph_, record) ? find_group(record) : fold_group(record);
       if (node == 0 && group_products_) node = product_group(record);
-      if (node == 0) node = new_node(can_fuse(record) ? graph_.type(result).size() : 0);
+      if (node == 0) node = new_node(can_fuse(graph_, record) ? graph_.type(result).size() : 0);
       join(node, i);
     }
     for (const ValueId id : graph_.outputs()) place(roots_[id], 0);
@@ -102,33 +129,9 @@ class Fuser {
   }
 
  private:
-  std::span<const ValueId> operands(const OperationRecord& record) const {
-    return {g_.operands.data() + record.first_input, record.num_inputs};
-  }
   // Equal elements, more than one.
   bool is_repeated(ValueId value) const {
     return splats_[value] != no_index && graph_.type(value).size() > 1;
-  }
-
-  bool can_fuse(const OperationRecord& record) const {
-    const Primitive& primitive = *record.op->primitive;
-    if (!primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::impure) ||
-        primitive.has_trait(Trait::barrier) || record.num_outputs != 1 || record.num_inputs == 0 ||
-        record.num_inputs > 3) {
-      return false;
-    }
-    const Type result = graph_.type(record.first_output);
-    if (result.size() < min_elements || is_half(result.dtype())) return false;
-    for (const ValueId id : operands(record)) {
-      const Type type = graph_.type(id);
-      if (is_half(type.dtype()) || (type.size() != 1 && type.size() != result.size())) return false;
-    }
-    return true;
-  }
-  bool can_fold(const OperationRecord& record) const {
-    if (!record.op->primitive->has_trait(Trait::folds) || record.num_inputs != 1 || record.num_outputs != 1)
-      return false;
-    return graph_.type(record.first_output).size() == 1 && graph_.type(operands(record)[0]).size() > 1;
   }
 
   // Which repeated elements does something read that is in no group? From the last operation to the first:
@@ -146,8 +149,8 @@ class Fuser {
       if (record.op->primitive->has_trait(Trait::view)) continue;
       if (record.num_outputs == 1 && is_repeated(record.first_output) && !needed_[record.first_output])
         continue;
-      const bool fused = can_fuse(record);  // reads what is repeated, not the repetition
-      for (const ValueId id : operands(record)) {
+      const bool fused = can_fuse(graph_, record);  // reads what is repeated, not the repetition
+      for (const ValueId id : operands_of(graph_, record)) {
         if (!fused || splats_[id] == no_index) needed_[roots_[id]] = true;
       }
     }
@@ -176,7 +179,7 @@ class Fuser {
   // The last node that makes something of what it reads, or makes it readable.
   std::uint32_t last_maker(const OperationRecord& record) const {
     std::uint32_t last = 0;
-    for (const ValueId id : operands(record)) last = std::max(last, made_by_[roots_[id]]);
+    for (const ValueId id : operands_of(graph_, record)) last = std::max(last, made_by_[roots_[id]]);
     return last;
   }
   // A group where it is of that many elements, not 0.
@@ -199,7 +202,7 @@ class Fuser {
   bool can_join(std::uint32_t node, const OperationRecord& record, Extent extent) const {
     if (!is_open(node)) return false;
     std::size_t fresh = 0;
-    for (const ValueId operand : operands(record)) {
+    for (const ValueId operand : operands_of(graph_, record)) {
       const ValueId id = read(operand);
       if (id == no_index) continue;
       const bool own = makes(node, id);
@@ -209,8 +212,8 @@ class Fuser {
     return nodes_[node].operands.size() + fresh <= max_operands;
   }
   std::uint32_t fold_group(const OperationRecord& record) {
-    if (!can_fold(record)) return 0;
-    const ValueId id = roots_[operands(record)[0]];
+    if (!can_fold(graph_, record)) return 0;
+    const ValueId id = roots_[operands_of(graph_, record)[0]];
     const std::uint32_t node = made_by_[id];
     if (!makes(node, id) || !nodes_[node].group || !is_open(node) || nodes_[node].columns > 0 ||
         extent_[id] != Extent::whole)
@@ -234,7 +237,7 @@ class Fuser {
   bool names_rows(const OperationRecord& record, std::size_t i) const {
     const auto is_index = [](DType dtype) { return dtype == i32 || dtype == i64; };
     return record.num_inputs == 2 && i == 1 && !record.op->primitive->has_trait(Trait::elementwise) &&
-           is_index(graph_.type(operands(record)[1]).dtype());
+           is_index(graph_.type(operands_of(graph_, record)[1]).dtype());
   }
   // The dtype of the group's floating elements with the operation's; nothing where there is none for all.
   std::optional<DType> dtype_with(const FuseNode& node, const OperationRecord& record) const {
@@ -247,7 +250,7 @@ class Fuser {
     };
     bool fits = add(graph_.type(record.first_output).dtype());
     for (std::size_t i = 0; i < record.num_inputs; ++i)
-      fits = fits && (names_rows(record, i) || add(graph_.type(operands(record)[i]).dtype()));
+      fits = fits && (names_rows(record, i) || add(graph_.type(operands_of(graph_, record)[i]).dtype()));
     if (!fits) return std::nullopt;
     return dtype;
   }
@@ -256,7 +259,7 @@ class Fuser {
   RowStep step_of(std::uint32_t operation) const {
     if (!fuses_rows_) return {};
     const OperationRecord& record = g_.operations[operation];
-    for (const ValueId id : operands(record)) {
+    for (const ValueId id : operands_of(graph_, record)) {
       if (splats_[id] != no_index) return {};
     }
     const RowStep step = row_step(graph_, operation);
@@ -281,7 +284,7 @@ class Fuser {
   // Lets what waits for the operation, or for a loop or an output, join a group: `least` or a later one.
   void place_operands(const OperationRecord& record) {
     const std::uint32_t least = last_maker(record);
-    for (const ValueId id : operands(record)) place(roots_[id], least);
+    for (const ValueId id : operands_of(graph_, record)) place(roots_[id], least);
   }
   void place(ValueId value, std::uint32_t least) {
     const auto it = waits_.find(value);
@@ -297,13 +300,13 @@ class Fuser {
     const OperationRecord& record = g_.operations[operation];
     const std::int64_t elements = step.rows * step.columns;
     const bool folds = step.kind == RowStep::Kind::fold_rows || step.kind == RowStep::Kind::fold_columns;
-    const ValueId id = roots_[operands(record)[0]];
+    const ValueId id = roots_[operands_of(graph_, record)[0]];
     const auto fits = [&](std::uint32_t node) {
       const FuseNode& at = nodes_[node];
       if (node < least || !at.group || !at.can_have_rows || !at.rows_with(step) || !dtype_with(at, record))
         return false;
       // Rows that are repeated are no values of the group's, nor is what rows are picked of.
-      for (const ValueId operand : operands(record)) {
+      for (const ValueId operand : operands_of(graph_, record)) {
         if (reads_rows(step.kind) && made_by_[roots_[operand]] == node) return false;
       }
       return can_join(node, record, folds ? Extent::whole : Extent::of_row);
@@ -334,11 +337,11 @@ class Fuser {
         record.num_inputs > 3)
       return false;
     const std::int64_t rows = graph_.type(record.first_output).size();
-    for (const ValueId operand : operands(record)) {
+    for (const ValueId operand : operands_of(graph_, record)) {
       const std::int64_t size = graph_.type(operand).size();
       if (size != 1 && size != rows) return false;
     }
-    for (const ValueId operand : operands(record)) {
+    for (const ValueId operand : operands_of(graph_, record)) {
       const ValueId id = read(operand);
       if (id == no_index || extent_[id] != Extent::of_row) continue;
       const std::uint32_t node = made_by_[id];
@@ -358,7 +361,7 @@ class Fuser {
     FuseNode& at = nodes_[node];
     at.operations.push_back(operation);
     for (std::uint32_t i = 0; i < record.num_outputs; ++i) made_by_[record.first_output + i] = node;
-    for (const ValueId operand : operands(record)) {
+    for (const ValueId operand : operands_of(graph_, record)) {
       const ValueId id = at.group ? read(operand) : roots_[operand];
       if (id != no_index) moves_.read(id, node);
     }
@@ -366,7 +369,7 @@ class Fuser {
     const std::optional<DType> dtype = dtype_with(at, record);
     if (dtype) at.dtype = *dtype;
     at.can_have_rows = at.can_have_rows && dtype.has_value();
-    for (const ValueId operand : operands(record)) {
+    for (const ValueId operand : operands_of(graph_, record)) {
       const ValueId id = read(operand);
       if (id == no_index || made_by_[id] == node) continue;
       if (std::find(at.operands.begin(), at.operands.end(), id) == at.operands.end())
@@ -383,7 +386,7 @@ class Fuser {
   // Is a group needed? One operation alone is an operation, unless elements are repeated or moved for it.
   bool is_alone(const FuseNode& node) const {
     if (node.operations.size() != 1) return false;
-    for (const ValueId id : operands(g_.operations[node.operations[0]])) {
+    for (const ValueId id : operands_of(graph_, g_.operations[node.operations[0]])) {
       if ((is_repeated(id) && !needed_[roots_[id]]) || (node.columns == 0 && is_moved(roots_[id])))
         return false;
     }

@@ -34,10 +34,77 @@ struct Traffic {
   bool structure = false;                         // something that a fused group cannot do
 };
 
+// The work of matmuls, by operation of a graph whose axes are classified.
+class ProductCosts {
+ public:
+  ProductCosts(const Graph& graph, const AxisClasses& classes) : graph_(graph), classes_(classes) {}
+
+  double terms_of(std::uint32_t operation) const {
+    const auto made =
+        static_cast<double>(graph_.type(graph_.data().operations[operation].first_output).size());
+    return multiplications(operation) / std::max(made, 1.0);
+  }
+  // A core multiplies and adds some 25 times in f64, and 50 times in f32, while it moves 10 bytes.
+  double work_of(std::uint32_t operation) const {
+    const DType dtype = graph_.type(graph_.data().operations[operation].first_output).dtype();
+    return multiplications(operation) * (size_of(dtype) >= 8 ? 0.4 : 0.2);
+  }
+  double multiplications(std::uint32_t operation) const {
+    const OperationRecord& record = graph_.data().operations[operation];
+    double terms = 1;
+    for (std::uint32_t f = 0; f < classes_.num_factors(operation); ++f) {
+      const AxisClasses::Factor factor = classes_.factor(operation, f);
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+        const int axis = factor.of_operand(k);
+        if (axis == BlockedLoop::none) continue;
+        terms *= static_cast<double>(
+            graph_.type(graph_.data().operands[record.first_input + k]).dim(static_cast<std::size_t>(axis)));
+        break;
+      }
+    }
+    return terms;
+  }
+  // How many rows, columns or terms of a product one point is: the extents of factors that the same operands
+  // have as have that one, and that are summed over if it is. A product for each point counts as many.
+  std::int64_t rows_of_point(std::uint32_t operation, std::uint32_t chosen) const {
+    const OperationRecord& record = graph_.data().operations[operation];
+    const AxisClasses::Factor point = classes_.factor(operation, chosen);
+    const auto sum = [](const AxisClasses::Factor& factor) {
+      return factor.of_result() == BlockedLoop::none;
+    };
+    bool everywhere = !sum(point);
+    for (std::uint32_t k = 0; k < record.num_inputs; ++k)
+      everywhere = everywhere && point.of_operand(k) != BlockedLoop::none;
+    if (everywhere) return std::int64_t{1} << 32;
+    std::int64_t rows = 1;
+    for (std::uint32_t f = 0; f < classes_.num_factors(operation); ++f) {
+      const AxisClasses::Factor factor = classes_.factor(operation, f);
+      bool same = f != chosen && sum(factor) == sum(point);
+      std::int64_t extent = 1;
+      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+        const int axis = factor.of_operand(k);
+        same = same && (axis == BlockedLoop::none) == (point.of_operand(k) == BlockedLoop::none);
+        if (axis != BlockedLoop::none)
+          extent =
+              graph_.type(graph_.data().operands[record.first_input + k]).dim(static_cast<std::size_t>(axis));
+      }
+      if (same) rows *= extent;
+    }
+    return rows;
+  }
+
+ private:
+  const Graph& graph_;
+  const AxisClasses& classes_;
+};
+
 class LoopMaker {
  public:
   LoopMaker(const LoopContext& context, const std::vector<std::uint32_t>& operations)
-      : c_(context), g_(context.graph.data()), operations_(operations) {}
+      : c_(context),
+        g_(context.graph.data()),
+        costs_(context.graph, context.classes),
+        operations_(operations) {}
 
   /// Bytes spared, estimated; 0 where there is no gain.
   double estimate() {
@@ -119,33 +186,6 @@ class LoopMaker {
     loop = std::move(longer);
     if (loop.extent % block != 0) loop.rest = program(loop, loop.extent % block);
   }
-  // How many rows, columns or terms of a product one point is: the extents of factors that the same operands
-  // have as have that one, and that are summed over if it is. A product for each point counts as many.
-  std::int64_t rows_of_point(std::uint32_t operation, std::uint32_t chosen) const {
-    const OperationRecord& record = g_.operations[operation];
-    const AxisClasses::Factor point = c_.classes.factor(operation, chosen);
-    const auto sum = [](const AxisClasses::Factor& factor) {
-      return factor.of_result() == BlockedLoop::none;
-    };
-    bool everywhere = !sum(point);
-    for (std::uint32_t k = 0; k < record.num_inputs; ++k)
-      everywhere = everywhere && point.of_operand(k) != BlockedLoop::none;
-    if (everywhere) return std::int64_t{1} << 32;
-    std::int64_t rows = 1;
-    for (std::uint32_t f = 0; f < c_.classes.num_factors(operation); ++f) {
-      const AxisClasses::Factor factor = c_.classes.factor(operation, f);
-      bool same = f != chosen && sum(factor) == sum(point);
-      std::int64_t extent = 1;
-      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
-        const int axis = factor.of_operand(k);
-        same = same && (axis == BlockedLoop::none) == (point.of_operand(k) == BlockedLoop::none);
-        if (axis != BlockedLoop::none)
-          extent = c_.graph.type(g_.operands[record.first_input + k]).dim(static_cast<std::size_t>(axis));
-      }
-      if (same) rows *= extent;
-    }
-    return rows;
-  }
   // Is it a product of which a share is added to something, or subtracted, and no more? What does both at
   // once writes no product, and may write the sum over what it is added to.
   bool is_update() const {
@@ -155,31 +195,7 @@ class LoopMaker {
       return *g_.operations[operations_[i]].op->primitive;
     };
     return primitive(0).has_trait(Trait::product) && is_any_of(primitive(1), prim::mul) &&
-           is_any_of(primitive(2), prim::add, prim::sub) && terms_of(operations_[0]) <= max_terms;
-  }
-  double terms_of(std::uint32_t operation) const {
-    const auto made = static_cast<double>(c_.graph.type(g_.operations[operation].first_output).size());
-    return multiplications(operation) / std::max(made, 1.0);
-  }
-  // A core multiplies and adds some 25 times in f64, and 50 times in f32, while it moves 10 bytes.
-  double work_of(std::uint32_t operation) const {
-    const DType dtype = c_.graph.type(g_.operations[operation].first_output).dtype();
-    return multiplications(operation) * (size_of(dtype) >= 8 ? 0.4 : 0.2);
-  }
-  double multiplications(std::uint32_t operation) const {
-    const OperationRecord& record = g_.operations[operation];
-    double terms = 1;
-    for (std::uint32_t f = 0; f < c_.classes.num_factors(operation); ++f) {
-      const AxisClasses::Factor factor = c_.classes.factor(operation, f);
-      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
-        const int axis = factor.of_operand(k);
-        if (axis == BlockedLoop::none) continue;
-        terms *= static_cast<double>(
-            c_.graph.type(g_.operands[record.first_input + k]).dim(static_cast<std::size_t>(axis)));
-        break;
-      }
-    }
-    return terms;
+           is_any_of(primitive(2), prim::add, prim::sub) && costs_.terms_of(operations_[0]) <= max_terms;
   }
   void add_packed(ValueId id, int axis) {
     const Type type = c_.graph.type(id);
@@ -223,8 +239,8 @@ class LoopMaker {
       if (primitive.has_trait(Trait::product)) {
         traffic_.products = true;
         traffic_.thinnest =
-            std::min(traffic_.thinnest, std::max<std::int64_t>(1, rows_of_point(index, role.factor)));
-        traffic_.work += work_of(index);
+            std::min(traffic_.thinnest, std::max<std::int64_t>(1, costs_.rows_of_point(index, role.factor)));
+        traffic_.work += costs_.work_of(index);
       }
       const bool folds = role.kind == Role::Kind::sum && c_.graph.type(record.first_output).size() == 1;
       traffic_.structure =
@@ -401,6 +417,7 @@ class LoopMaker {
 
   const LoopContext& c_;
   const GraphData& g_;
+  const ProductCosts costs_;
   const std::vector<std::uint32_t>& operations_;
   BlockedLoop loop_;
   Traffic traffic_;
