@@ -1,5 +1,5 @@
-// attribute.hpp - what an operation is told beside its operands, and the schema by which a primitive names
-// it.
+// attribute.hpp - Attribute: a static argument of an operation, as an axis or a dtype; and AttributeSpec: an
+// entry of the schema by which a primitive names and types its attributes.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ enum class AttributeKind : std::uint8_t {
   graph,                   ///< a graph without externals
   policy,                  ///< a string, or ints
   graphs,                  ///< a list of graphs without externals
-  rule                     ///< a graph without externals, or one that is made when it is asked for
+  rule                     ///< a graph without externals, or one that is made on demand
 };
 /// As messages call it.
 constexpr std::string_view to_string(AttributeKind kind) {
@@ -68,7 +68,7 @@ constexpr std::string_view to_string(AttributeKind kind) {
 /// Op::graphs several.
 class Attribute {
  public:
-  /// What an attribute may hold.
+  /// The types that an attribute may hold.
   using Variant =
       std::variant<bool, std::int64_t, double, std::string, DType, Ints, IntLists, Literal,
                    std::shared_ptr<const GraphData>, GraphList, std::shared_ptr<const DeferredGraph>>;
@@ -98,7 +98,7 @@ class Attribute {
   Attribute(const Graph& graph);
   /// A graph, by its data.
   Attribute(std::shared_ptr<const GraphData> graph) : value_(std::move(graph)) {}
-  /// A graph that is made when it is asked for.
+  /// A graph that is made on demand.
   Attribute(std::shared_ptr<const DeferredGraph> graph) : value_(std::move(graph)) {}
   /// Graphs, by their data.
   Attribute(GraphList graphs) : value_(std::move(graphs)) {}
@@ -109,7 +109,7 @@ class Attribute {
   const T* get_if() const {
     return std::get_if<T>(&value_);
   }
-  /// The graphs that it holds: one, those of a list, or none; a deferred one is not asked for.
+  /// The graphs that it holds: one, those of a list, or none. A deferred graph is not made for it.
   std::span<const std::shared_ptr<const GraphData>> graphs() const {
     if (const auto* graph = get_if<std::shared_ptr<const GraphData>>()) return {graph, 1};
     if (const auto* list = get_if<GraphList>()) return *list;
@@ -128,9 +128,9 @@ using Attributes = std::vector<std::pair<std::string, Attribute>>;
 
 /// One entry of a primitive's schema.
 struct AttributeSpec {
-  std::string_view name;              ///< as dumps write it
-  AttributeKind kind;                 ///< what it holds
-  bool has_default = false;           ///< may it be left out?
+  std::string_view name;              ///< its name, in code and dumps
+  AttributeKind kind;                 ///< the kind of its value
+  bool has_default = false;           ///< may it be omitted?
   std::int64_t default_integer = 0;   ///< of kinds boolean and integer
   std::string_view default_string{};  ///< of kind string
 

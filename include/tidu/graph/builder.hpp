@@ -1,6 +1,6 @@
-// builder.hpp - GraphBuilder: the one way in which graphs are made. It infers the type of every value as it
-// is added, refuses what does not fit there and then, computes keys at once, and never makes the same pure
-// operation twice.
+// builder.hpp - GraphBuilder: the only class that makes graphs. It infers the type of each value as the value
+// is added, and throws at once where operands do not fit. It computes keys at once, and merges equal pure
+// operations.
 //
 // Note [Consumer lists]: an operation's home is its operand with the largest id. Equal operations share a
 // home, so they are looked for along the home's list of consumers; a list keeps 8 entries and spills into one
@@ -24,13 +24,13 @@ namespace tidu {
 /// Makes one graph. Not for several threads at once.
 class GraphBuilder final : public Emitter {
  public:
-  /// How the builder treats what it is told.
+  /// Options of a builder.
   struct Options {
-    bool deduplicate = true;   ///< false: verbatim, as a loader needs it
-    bool record_where = true;  ///< keep the places that emitters are told
+    bool deduplicate = true;   ///< false: keep operations verbatim, as a loader needs it
+    bool record_where = true;  ///< keep the source locations that emitters pass
   };
 
-  /// An empty graph of that name; operations are of primitives of `set`.
+  /// An empty graph of that name; `set` has the primitives of its operations.
   explicit GraphBuilder(std::string name = {}, PrimitiveSet set = standard_primitives());
   /// The same with options.
   GraphBuilder(std::string name, PrimitiveSet set, Options options);
@@ -62,13 +62,13 @@ class GraphBuilder final : public Emitter {
   Values emit(const Op& op, std::span<const Value> operands, Where where = {}) override;
   Value emit_one(const Op& op, std::span<const Value> operands, Where where = {}) override;
   const PrimitiveSet& primitives() const override { return data_->primitives; }
-  /// From now on primitives of `set` may be emitted too, but for those whose name this builder's set has.
-  /// Throws Error (invalid_argument) when the graph is built.
+  /// Adds the primitives of `set`, except those whose name this builder's set has already. Throws Error
+  /// (invalid_argument) when the graph is built.
   void extend_primitives(const PrimitiveSet& set);
 
-  /// Ends the graph. The builder is then empty, and every further call on it but the destructor throws Error
-  /// (invalid_argument). Throws Error (invalid_argument) for an output that is not a value of this builder,
-  /// and stays as it was.
+  /// Ends the graph and leaves the builder empty: every further call except the destructor throws Error
+  /// (invalid_argument). Throws Error (invalid_argument) for an output that is not a value of this builder;
+  /// the builder is then unchanged.
   Graph build(std::span<const Value> outputs);
   Graph build(std::initializer_list<Value> outputs) {
     return build(std::span(outputs.begin(), outputs.size()));
@@ -79,7 +79,7 @@ class GraphBuilder final : public Emitter {
   // --- for transforms: by id, without checks that hold by construction
   // -------------------------------------------------
 
-  /// What is known of an operation beside what it computes.
+  /// Metadata of an operation: it does not change the operation's results.
   struct Extra {
     std::uint32_t role = 0;           ///< see GraphData::roles; make it with make_role
     std::uint32_t origin = no_index;  ///< the operation that this one derives from
@@ -89,19 +89,20 @@ class GraphBuilder final : public Emitter {
   /// of this set.
   ValueId add(const OpRecord* op, std::span<const ValueId> operands, const Extra& extra);
   ValueId add(const OpRecord* op, std::span<const ValueId> operands) { return add(op, operands, Extra()); }
-  /// The same with result types that are known already (a copy of an operation whose operands have the same
-  /// types).
+  /// The same with result types that are known already, as for a copy of an operation whose operands have the
+  /// same types.
   ValueId add_typed(const OpRecord* op, std::span<const ValueId> operands, const Type* results,
                     std::uint32_t num_results, const Extra& extra);
   /// An external that the caller knows to be new.
   ValueId add_external(const ValueKey& key, Type type);
   /// Encodes which operands an operation is linear in.
   std::uint32_t make_role(std::span<const bool> linear);
-  /// Index of the place in where_table.
+  /// Index of the source location in where_table.
   std::uint32_t intern_where(Where where);
   std::uint32_t intern_where(std::string_view text);
   void reserve(std::size_t values, std::size_t operations, std::size_t operands);
-  /// The key under which a dump knows the result of an impure operation; before anything is computed from it.
+  /// Sets the key under which a dump knows the result of an impure operation. To be called before an
+  /// operation reads the value.
   void adopt_key(ValueId value, const ValueKey& key) { data_->keys[value] = key; }
   /// The ids under which a dump writes the values.
   void set_dump_ids(std::vector<ValueId> ids) { data_->dump_ids = std::move(ids); }
@@ -126,9 +127,9 @@ class GraphBuilder final : public Emitter {
   std::unique_ptr<Index> index_;
 };
 
-/// Emits the operations of `graph` with `inputs` in the place of its inputs and `externals` in the place of
-/// its externals, and returns the value that stands for each value of `graph` (default-constructed where the
-/// id has none). Only what `needed` reaches is emitted when it is given, else everything. Throws Error
+/// Emits the operations of `graph` with `inputs` for its inputs and `externals` for its externals. Returns
+/// the emitted value for each value of `graph`, default-constructed for a value that was not emitted.
+/// `needed`, if it is given, restricts this to the values that are marked there. Throws Error
 /// (invalid_argument, type) when counts or types differ.
 std::vector<Value> inline_graph(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
                                 std::span<const Value> externals = {},
@@ -141,7 +142,7 @@ std::vector<bool> reachable(const Graph& graph, std::span<const ValueId> roots);
 /// that are not used dropped.
 Graph prune(const Graph& graph);
 
-/// The same graph with other names for its inputs (one for each input; empty keeps what it has).
+/// The same graph with other names for its inputs, one for each input; an empty name leaves the input's name.
 Graph with_input_names(const Graph& graph, std::span<const std::string> names);
 
 }  // namespace tidu

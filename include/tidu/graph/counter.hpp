@@ -1,5 +1,5 @@
-// counter.hpp - counting up and down with one thread or many: as long as the process has a single thread,
-// which the C library knows, a plain addition does, a quarter of the price of an atomic one.
+// counter.hpp - reference counts. While the process has a single thread, which the C library knows, a count
+// is changed by a plain addition, at a quarter of the price of an atomic one.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace tidu::detail {
 
-/// Adds; returns what there was before.
+/// Adds; returns the value before.
 template <class T>
 T count_up(std::atomic<T>& counter, T by = 1, std::memory_order order = std::memory_order_relaxed) noexcept {
   if (TIDU_SINGLE_THREADED) {
@@ -24,7 +24,7 @@ T count_up(std::atomic<T>& counter, T by = 1, std::memory_order order = std::mem
   return counter.fetch_add(by, order);
 }
 
-/// Subtracts one, with acquire and release order; returns what there was before.
+/// Subtracts one, with acquire and release order; returns the value before.
 template <class T>
 T count_down(std::atomic<T>& counter) noexcept {
   if (TIDU_SINGLE_THREADED) {

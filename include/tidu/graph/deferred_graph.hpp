@@ -1,5 +1,5 @@
-// deferred_graph.hpp - a graph that is made when it is asked for: the rule of a function whose rule calls the
-// function again, which has no end when it is written out.
+// deferred_graph.hpp - a graph that is made on demand: the rule of a function whose rule calls the function
+// again. Such a rule would be infinite if calls were inlined.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,15 @@ namespace tidu {
 class DeferredGraph {
  public:
   /// `key`: equal for deferred graphs that are the same graph, different for others. `make` may be called
-  /// several times, on any thread, and has to give the same graph each time; what it throws, get() throws.
+  /// several times, on any thread, and has to give the same graph each time; get() throws the exceptions of
+  /// `make`.
   DeferredGraph(std::string name, Key128 key, std::function<Graph()> make)
       : name_(std::move(name)), key_(key), make_(std::move(make)) {}
 
   const std::string& name() const { return name_; }
   const Key128& key() const { return key_; }
-  /// The graph. It is kept as long as someone else has it: a graph may hold the operation that defers it.
+  /// The graph. It is kept only while another handle refers to it: the graph may hold the operation that
+  /// defers it.
   Graph get() const;
 
  private:

@@ -8,13 +8,13 @@
 
 namespace tidu {
 
-/// What a drawing shows.
+/// Options of a drawing.
 struct DotOptions {
-  bool left_to_right = false;  ///< instead of top to bottom
-  bool inner_graphs = true;    ///< draw the graphs that operations hold, as clusters beside
-  bool keys = false;           ///< write the content address of every value below its type
-  std::size_t max_operations =
-      2000;  ///< of one graph; what is beyond is left out, and said so, for a picture fit to look at
+  bool left_to_right = false;         ///< instead of top to bottom
+  bool inner_graphs = true;           ///< draw the graphs that operations hold, as clusters beside
+  bool keys = false;                  ///< write the content address of every value below its type
+  std::size_t max_operations = 2000;  ///< values and operations of one graph; the rest is omitted, with a
+                                      ///< note, to keep the picture readable
 };
 
 /// Text for `dot -Tsvg`. Primal operations are blue, linear ones orange (with a bold edge into each operand

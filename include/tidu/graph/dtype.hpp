@@ -1,5 +1,5 @@
-// dtype.hpp - the element types of values, and what can be asked of one.
-// The order of the enumerators is part of no format: dumps and keys use the names.
+// dtype.hpp - DType: the element types of values, their names, sizes and kinds. The order of the enumerators
+// is part of no format: dumps and keys use the names.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ constexpr std::size_t size_of(DType dtype) {
   return sizes[static_cast<std::size_t>(dtype)];
 }
 
-/// The dtype in which long sums are accumulated: f32 of f16 and bf16; any other is its own.
+/// The dtype in which long sums are accumulated: f32 for f16 and bf16; each other dtype is its own.
 constexpr DType accumulation_dtype(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
 }

@@ -1,6 +1,6 @@
-// error.hpp - the typed errors of every public function, and Result<T>, which carries one instead of throwing
-// it. Messages have one shape: "[op] what was expected, what came", then "\n  in operation N of "graph",
-// file:line". Input stands in them as printable() shows it.
+// error.hpp - the typed errors of every public function, and Result<T>, which holds a value or an error that
+// was not thrown. Messages have one shape: "[op] expected …, got …", then "\n  in operation N of "graph",
+// file:line". They show text of the user as printable() escapes it.
 #pragma once
 
 #include <cxxabi.h>
@@ -19,7 +19,7 @@
 
 namespace tidu {
 
-/// What kind of thing went wrong; the message says which.
+/// The kind of an error; the message has the details.
 enum class ErrorKind : std::uint8_t {
   invalid_argument,   ///< a misuse of a function: unknown name, duplicate, missing or surplus argument
   type,               ///< dtypes or shapes that do not fit an operation
@@ -29,10 +29,10 @@ enum class ErrorKind : std::uint8_t {
   dump,               ///< a dump that cannot be read
   execution,          ///< a kernel that is missing or that failed
   out_of_memory,      ///< an allocation failed
-  tape,               ///< what a tape kept for backward was freed or changed
+  tape,               ///< a tensor or graph that a tape kept for backward was freed or changed
   non_finite,         ///< anomaly mode met a value that is not finite (NonFiniteError)
   cancelled,          ///< the caller asked to stop
-  internal            ///< a defect of tidu or of a rule or executor that threw something of its own
+  internal            ///< a defect of tidu, or a rule or executor threw an exception that is no Error
 };
 /// The name in words.
 
@@ -43,16 +43,15 @@ constexpr std::string_view to_string(ErrorKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// Base of everything that tidu throws. A class that is derived from it overrides with_message and raise, as
-/// ADRuleError does, so that it keeps its type where a place is added to its message. Of one that does not,
-/// thrown by a hook or an executor, backward throws what was thrown; from a rule or a kernel it comes as
-/// Error.
+/// Base of all exceptions of tidu. A derived class overrides with_message and raise, as ADRuleError does, so
+/// that it keeps its type when a location is added to its message. If it does not, backward rethrows it
+/// unchanged when a hook or an executor threw it, and as Error when a rule or a kernel did.
 class Error : public std::runtime_error {
  public:
   /// With the whole message.
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
   ErrorKind kind() const noexcept { return kind_; }
-  /// The same error (of the same dynamic type) with more said at the end of its message.
+  /// The same error (of the same dynamic type) with another message, usually a longer one.
   virtual std::shared_ptr<Error> with_message(const std::string& message) const {
     return std::make_shared<Error>(kind_, message);
   }

@@ -1,6 +1,7 @@
-// factors.hpp - how the axes of an operation's operands and result belong together: a factor is one index of
-// what the operation computes, as a letter of an einsum is. Along a factor an operation can be done part by
-// part: on parts of the operands that have it, for a part of the result, or, where the result lacks it, for a
+// factors.hpp - Factors: how the axes of an operation's operands and result correspond. A factor is an index
+// of the computation, as a letter of an einsum is. Along a factor an operation can be split: it runs on
+// slices of the operands that have the factor, and gives a slice of the result or, if the result lacks the
+// factor, a term of a sum. (Shardy calls the same a sharding rule.)
 // term of a sum. (Shardy calls the same a sharding rule.)
 #pragma once
 
@@ -15,13 +16,13 @@
 
 namespace tidu {
 
-/// The factors of one operation with one result: its rule adds them, others read them.
+/// The factors of one operation with one result. The primitive's rule adds them; passes read them.
 class Factors {
  public:
   /// In the place of an axis: the operand lacks the factor, or the result is a sum over it.
   static constexpr int none = -1;
 
-  /// Forgets everything; what follows is of this operation.
+  /// Removes all factors and starts those of this operation.
   void begin(const Op& op, std::span<const Type> operands, Type result);
   /// The operation.
   const Op& op() const { return *op_; }
@@ -33,17 +34,17 @@ class Factors {
   Type result() const { return result_; }
 
   /// For rules: a factor that is axis `axes[i]` of operand i and axis `result_axis` of the result, or `none`.
-  /// Axes that belong together have one extent. Factors of an extent of 1 are left out.
+  /// These axes have one extent. Factors of extent 1 are left out.
   void add(std::span<const int> axes, int result_axis);
   /// The same.
   void add(std::initializer_list<int> axes, int result_axis) {
     add(std::span(axes.begin(), axes.size()), result_axis);
   }
 
-  /// For rules: of that axis of operand 0, which is in no factor, the result has the entries that the
-  /// elements of operand 1 name, each moved into range, as `take` does.
+  /// For rules: the operation gathers. The elements of operand 1, each clamped to the range, select entries
+  /// of operand 0 along `axis`, as in `take`. The axis is in no factor.
   void pick(int axis) { picked_axis_ = axis; }
-  /// The axis of operand 0 of which operand 1 names entries, or `none`.
+  /// The axis of operand 0 along which operand 1 selects entries, or `none`.
   int picked_axis() const { return picked_axis_; }
 
   /// How many factors.
@@ -54,7 +55,7 @@ class Factors {
   }
   /// The axis of the result; `none`: the result is the sum over the factor.
   int result_axis(std::size_t factor) const { return axes_[factor * (num_operands() + 1) + num_operands()]; }
-  /// How many points it has.
+  /// Its number of points.
   std::int64_t extent(std::size_t factor) const { return extents_[factor]; }
 
  private:

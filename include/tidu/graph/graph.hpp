@@ -77,14 +77,15 @@ struct GraphData {
   std::vector<Op> held;                             ///< one handle for each distinct op that can be freed
   bool may_repeat = false;   ///< made without merging (a loaded dump): equal operations may stand in it twice
   bool has_effects = false;  ///< is an operation impure, also in a graph that an attribute holds?
-  bool has_collectives = false;  ///< likewise: is one run together with other processes?
+  bool has_collectives = false;  ///< is an operation collective, also in a graph that an attribute holds?
   std::uint32_t depth = 1;       ///< 1, or one more than the deepest graph that an attribute holds
   // structural address, on demand
   mutable std::once_flag structural_once;  ///< guards `structural`
   mutable Key128 structural;               ///< see Graph::structural_key
-  // address of what the structural one leaves out, on demand
+  // address of the metadata that `structural` leaves out, on demand
   mutable std::once_flag metadata_once;  ///< guards `metadata`
-  mutable Key128 metadata;               ///< of names, keys of inputs, roles, origins, places, ids in dumps
+  mutable Key128 metadata;               ///< of names, keys of inputs, roles, origins, source locations, ids
+                                         ///< in dumps
 };
 
 /// One operation of a graph, as a view.
@@ -142,7 +143,7 @@ class Graph {
   std::span<const ValueId> inputs() const { return data_->inputs; }
   std::span<const ValueId> externals() const { return data_->externals; }
   std::span<const ValueId> outputs() const { return data_->outputs; }
-  /// Who an input is, by position.
+  /// The identity of an input, by position.
   const InputKey& input_key(std::size_t input) const { return data_->input_keys[input]; }
   /// Position among the inputs of the one so named (or labelled, or with that key in 32 hexadecimal digits),
   /// or nothing.

@@ -9,16 +9,17 @@
 
 namespace tidu {
 
-/// What the page holds.
+/// Options of the page.
 struct HtmlOptions {
-  std::string_view stage{};  ///< what the page says the graph is: "primal", "transposed", … or nothing
+  std::string_view stage{};  ///< caption of the page: "primal", "transposed", … or empty
   bool keys = true;          ///< with the content address of every value
-  /// Of a tensor in an attribute that has more elements, that many are in the page; it says how many are not.
+  /// Elements of a tensor in an attribute that the page shows; it says how many more there are.
   std::int64_t max_elements = 256;
 };
 
-/// A page that shows the graph in layers, parts that repeat and graphs that operations hold folded until they
-/// are asked for; searches it, and tells types, attributes, origins, keys and the bytes of residuals. All of
+/// A page that shows the graph in layers. Repeated parts and the graphs in attributes are collapsed at first.
+/// The page has a search, and shows types, attributes, origins, keys and the bytes of residuals. It holds the
+/// whole graph as JSON in the element with the id "data":
 /// the graph is in it, as JSON in the element with the id "data":
 ///
 ///     {"format": "tidu.view", "version": 1, "stage": "primal", "graphs": [...]}

@@ -1,4 +1,5 @@
-// infer.hpp - InferContext: what a type rule sees, and how it refuses.
+// infer.hpp - InferContext: the argument of a type rule. It has the operation and the types of its operands,
+// and takes the types of results or an error.
 #pragma once
 
 #include <span>

@@ -12,7 +12,7 @@
 
 namespace tidu {
 
-/// What a dump holds.
+/// Options of a dump.
 struct DumpOptions {
   bool keys = false;  ///< write the content address of every value, which a loader then checks
 };
@@ -28,10 +28,10 @@ inline constexpr std::size_t max_repeated_in_dump = std::size_t{1} << 22;
 std::string to_json(const Graph& graph, DumpOptions options = {});
 
 /// Reads a dump in any layout of its JSON, verbatim: nothing is merged or dropped. Primitives are looked up
-/// in `set`. Throws Error, naming the line, or the value or operation, where it went wrong: of kind `dump`
-/// for what is malformed (JSON, another version, unknown or missing members, ids, order, names, keys), `type`
-/// where operands do not fit or a declared type is not the inferred one, `attribute`, or `unknown_primitive`.
-/// At most 100 bytes are allocated for each byte of the text and 1000 more.
+/// in `set`. Throws Error with the line, or the value or operation, of the defect. Its kind is `dump` for
+/// malformed text (JSON, another version, unknown or missing members, ids, order, names, keys), `type` when
+/// operands do not fit or a declared type is not the inferred one, `attribute`, or `unknown_primitive`.
+/// Allocates at most 100 bytes for each byte of the text and 1000 more.
 Graph graph_from_json(std::string_view text, const PrimitiveSet& set = standard_primitives());
 Result<Graph> try_graph_from_json(std::string_view text, const PrimitiveSet& set = standard_primitives());
 

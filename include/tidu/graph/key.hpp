@@ -1,7 +1,7 @@
-// key.hpp - 128-bit content addresses: Key128 and how they are mixed, ValueKey, InputKey.
-// Well mixed, not cryptographic: whoever finds a hit confirms it by one-level comparison. Keys depend on
-// content alone (names, bytes, shapes), never on addresses or on the byte order of the machine's pointers, so
-// they agree between processes.
+// key.hpp - 128-bit content addresses: Key128 and how they are mixed, ValueKey, InputKey. They are well
+// mixed, not cryptographic: a lookup that finds a key confirms it by one-level comparison. Keys depend on
+// content alone (names, bytes, shapes), and not on addresses or on the byte order of the machine's pointers,
+// so they agree between processes.
 #pragma once
 
 #include <compare>
@@ -72,16 +72,17 @@ struct ValueKey : Key128 {
   friend constexpr bool operator==(const ValueKey&, const ValueKey&) = default;
 };
 
-/// Who an input is. Inputs of one name are one input; the other kinds can clash with nothing.
+/// The identity of an input. Inputs of equal names are one input; keys of the other kinds clash with no
+/// other.
 class InputKey {
  public:
   InputKey() = default;
   /// The input of that name.
   static InputKey named(std::string_view name);
-  /// A key that nobody else has: (random source, counter).
+  /// A unique key: (random source, counter).
   static InputKey fresh(const Key128& source, std::uint64_t counter);
   /// The tangent (cotangent) that pass `instance` made for the value with key `of`, `position` being its
-  /// place in that pass.
+  /// index in that pass.
   static InputKey tangent(const ValueKey& of, const Key128& instance, std::uint64_t position);
   static InputKey cotangent(const ValueKey& of, const Key128& instance, std::uint64_t position);
   /// From the digits that a dump carries.

@@ -20,10 +20,9 @@ void append_json(std::string& out, Type type, const std::byte* bytes);
 /// Appends one element of `dtype` that lies at `bytes`, as it stands in the data of a tensor.
 void append_json_element(std::string& out, DType dtype, const std::byte* bytes);
 
-/// Reads what to_json writes, in any layout of the same JSON. Errors of kind `dump` for what is malformed or
-/// does not fit: a member that is missing or unknown, an unknown dtype, a bad extent, another number of
-/// elements than the shape has, an element of another kind than the dtype's, a number out of the dtype's
-/// range.
+/// Reads JSON of this form, in any layout. Throws Error (dump) for text that is malformed or does not fit: a
+/// member that is missing or unknown, an unknown dtype, a bad extent, another number of elements than the
+/// shape has, an element of another kind than the dtype's, a number out of the dtype's range.
 Literal literal_from_json(std::string_view text);
 Result<Literal> try_literal_from_json(std::string_view text);
 

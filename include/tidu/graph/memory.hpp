@@ -1,6 +1,6 @@
-// memory.hpp - FlatArray<T>: a std::vector whose large blocks are recycled. Half of what it costs to make a
-// large graph is the first touch of fresh pages; blocks of 64 KiB and more are therefore kept in a bounded,
-// process-wide store when they are freed, and backed by huge pages where the system has them.
+// memory.hpp - FlatArray<T>: a std::vector whose large blocks are recycled. The first touch of fresh pages is
+// half the cost of making a large graph. Freed blocks of 64 KiB and more are therefore kept in a bounded,
+// process-wide store, and backed by huge pages if the system has them.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace tidu {
 
-/// Gives the recycled blocks that nobody uses back to the system, and returns their bytes. Never needed for
-/// correctness.
+/// Returns the recycled blocks that are not in use to the system, and returns their number of bytes. Never
+/// needed for correctness.
 std::size_t release_recycled_memory();
 /// Upper bound on the bytes that are kept for reuse, 1 GiB at first; 0 keeps nothing. Returns the bound
 /// that was in force.
@@ -49,7 +49,7 @@ struct RecyclingAllocator {
 
 }  // namespace detail
 
-/// A growing array, of which the arrays of a graph are made.
+/// A growing array; the arrays of a graph are of this type.
 template <class T>
 using FlatArray = std::vector<T, detail::RecyclingAllocator<T>>;
 

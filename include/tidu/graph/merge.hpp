@@ -1,5 +1,6 @@
-// merge.hpp - finding values by key over several graphs, and making one graph of several: what one graph
-// names as external and another defines becomes an ordinary value, and equal operations become one.
+// merge.hpp - lookup of values by key over several graphs, and the merge of several graphs into one. An
+// external of one graph that another graph defines becomes an ordinary value, and equal operations become
+// one.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +20,12 @@ struct LocatedValue {
 };
 
 /// Finds values by key, in constant time each, among the inputs and results of some graphs; externals are no
-/// definitions. Of equal values the first one, by graph and then by id, is found.
+/// definitions. If several values are equal, it finds the first one, by graph and then by id.
 class KeyIndex {
  public:
   /// Linear in the graphs.
   explicit KeyIndex(std::span<const Graph> graphs);
-  /// Where the value with that key is made, or nothing.
+  /// The definition of the value with that key, or nothing.
   std::optional<LocatedValue> find(const ValueKey& key) const;
   const std::vector<Graph>& graphs() const { return graphs_; }
 
@@ -42,10 +43,10 @@ class KeyIndex {
 /// a KeyIndex.
 std::optional<LocatedValue> resolve(std::span<const Graph> graphs, const ValueKey& key);
 
-/// Puts a value of one of the graphs in the place of an input.
+/// Replaces an input by a value of one of the graphs.
 struct Substitution {
   InputKey input;  ///< the input that disappears
-  ValueKey value;  ///< what takes its place
+  ValueKey value;  ///< its replacement
 };
 
 /// One graph that computes `outputs`, values of any of the graphs; without them all outputs of all graphs, in

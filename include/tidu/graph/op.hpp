@@ -14,15 +14,18 @@
 
 namespace tidu {
 
-/// What an Op points to. Read through Op.
+/// The record of an Op. Read it through Op.
 struct OpRecord {
-  const Primitive* primitive;                        ///< what is applied
+  const Primitive* primitive;                        ///< the primitive
   Attributes attributes;                             ///< in the order of the schema, defaults filled in
   Key128 key;                                        ///< of name, version and attributes
-  std::uint64_t hash;                                ///< of key and what identical graphs in attributes share
+  std::uint64_t hash;                                ///< of key and of the parts that identical graphs in
+                                                     ///< attributes share
   bool immortal;                                     ///< without attributes: never freed
-  bool impure;                                       ///< its primitive is, or an operation of its graphs
-  bool collective;                                   ///< likewise
+  bool impure;                                       ///< is its primitive impure, or an operation of its
+                                                     ///< graphs?
+  bool collective;                                   ///< is its primitive collective, or an operation of its
+                                                     ///< graphs?
   mutable std::atomic<std::uint32_t> references{0};  ///< handles and graphs that hold it
 };
 
@@ -36,7 +39,7 @@ class Op {
   /// An op of `primitive`; attributes in any order. Throws Error (attribute) for one that is missing,
   /// unknown, given twice or of the wrong kind.
   static Op make(const Primitive& primitive, Attributes attributes = {});
-  /// Another handle to a record that somebody holds.
+  /// Another handle to an existing record.
   static Op of(const OpRecord* record) { return Op(record); }
 
   Op(const Op& other) : Op(other.record_) {}

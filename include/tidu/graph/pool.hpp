@@ -1,10 +1,11 @@
-// pool.hpp - memory for small objects that are made and dropped by the million: tensors of few elements,
-// nodes of a tape. Every thread has lists of free blocks by size, so that taking or giving a block is a few
-// instructions; lists that run empty or full exchange whole batches with a store that all threads share, so
-// that blocks that one thread takes and another gives back go round. The store keeps what it has.
+// pool.hpp - memory for small objects that are made and freed by the million: tensors of few elements, nodes
+// of a tape. Every thread has free lists by size, so that allocating or freeing a block takes a few
+// instructions. A list that runs empty or full exchanges a batch of blocks with a store that all threads
+// share; so blocks that one thread allocates and another frees are reused. The store never returns memory to
+// the system.
 //
-// Whether blocks are pooled is the library's decision alone (built with a sanitizer, it takes each block from
-// operator new): the lists of the code below then stay empty and without room.
+// The library alone decides whether blocks are pooled. Built with a sanitizer, it takes each block from
+// operator new: the free lists below then stay empty and have no capacity.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ inline constexpr std::size_t pool_unit = 16;
 struct PoolBlock {
   PoolBlock* next;
 };
-/// Free blocks of one size, and how many more may be put there. Empty and without room on a thread that has
-/// not used the pool, or has ended its use.
+/// Free blocks of one size, and how many more may be added. Empty and without capacity on a thread that has
+/// not used the pool or has ended its use.
 struct PoolList {
   PoolBlock* head;
   std::size_t room;

@@ -1,6 +1,6 @@
 // primitive.hpp - the record of a primitive: its name, schema, traits and rules. Records are constants with
-// static storage duration, gathered in a PrimitiveSet; whoever needs to know something about an operation
-// reads a trait, never a name.
+// static storage duration, gathered in a PrimitiveSet. Code that needs a property of an operation reads a
+// trait, never a name.
 #pragma once
 
 #include <cstddef>
@@ -24,29 +24,29 @@ class Op;                // op.hpp
 class Values;            // value.hpp
 struct RegionBinding;    // region_bindings.hpp
 
-/// What other rooms may know of a primitive without knowing its name. Combine with |.
+/// Properties of a primitive that other modules rely on without knowing its name. Combine with |.
 enum class Trait : std::uint32_t {
   none = 0,
   /// every array among operands and results has one shape; element i depends on elements i alone, and on
   /// operands that are scalars where the type rule takes such beside arrays (bounds of clamp)
   elementwise = 1U << 0,
-  reduction = 1U << 1,    ///< drops or folds the axes of attribute `axes` or `axis`
+  reduction = 1U << 1,    ///< removes the axes of attribute `axes` or `axis`, or combines elements along them
   shape_only = 1U << 2,   ///< moves or selects elements without arithmetic
-  product = 1U << 3,      ///< a contraction: cost grows faster than its operands
-  constant = 1U << 4,     ///< no operands: cheap to make again
+  product = 1U << 3,      ///< a contraction: its cost grows faster than the size of its operands
+  constant = 1U << 4,     ///< no operands: cheap to rematerialize
   impure = 1U << 5,       ///< never merged, dropped, replayed or recomputed
-  barrier = 1U << 6,      ///< keeps what passes through apart from what does not
-  holds_graph = 1U << 7,  ///< an attribute holds a graph; its JVP rule puts another operation in the place of
-                          ///< the primal one, whose results it does not see
+  barrier = 1U << 6,      ///< values that pass through it are not merged with values that do not
+  holds_graph = 1U << 7,  ///< an attribute holds a graph; its JVP rule replaces the primal operation by
+                          ///< another one, and does not see the primal results
   inexact = 1U << 8,      ///< takes floating or complex operands only
   additive = 1U << 9,     ///< the set's sum of two values of one type
   view =
       1U
       << 11,  ///< result i has the elements of operand i in the same row-major order and dtype: no work to do
-  repeats = 1U << 12,  ///< each element of the result is an element of the only operand, or without operands
-                       ///< that of the only literal among the attributes: of one element, so all are equal
-  folds = 1U << 13,    ///< a reduction that combines elements two by two, in whatever order
-  collective = 1U << 14,  ///< run together with other processes, in the same order in all of them
+  repeats = 1U << 12,  ///< each element of the result is one of the only operand or, without operands, of the
+                       ///< only literal among the attributes: if that has one element, all are equal
+  folds = 1U << 13,    ///< a reduction that combines elements two by two, in any order
+  collective = 1U << 14,  ///< runs together with other processes, in the same order in all of them
   no_tangent =
       1U << 10  ///< its derivative is zero (or its result integer): that no JVP rule exists is intended
 };
@@ -59,16 +59,16 @@ constexpr bool has(Trait traits, Trait trait) {
   return (static_cast<std::uint32_t>(traits) & static_cast<std::uint32_t>(trait)) != 0;
 }
 
-/// In which operands a primitive is linear: this polices what a JVP rule may put into a linear graph, and
-/// gives linear and bilinear primitives their JVP.
+/// The operands in which a primitive is linear. Transforms check by it that a JVP rule puts only linear
+/// operations into a linear graph, and derive the JVP of linear and bilinear primitives from it.
 struct Linearity {
-  /// How several operands go together.
+  /// How the linearities in several operands combine.
   enum class Kind : std::uint8_t {
     none,     ///< not linear in anything
     joint,    ///< linear in all operands of `operands` together (x, y) -> f(x, y); others are parameters
     bilinear  ///< linear in each one of `operands` alone, the others being fixed
   };
-  Kind kind = Kind::none;  ///< how they go together
+  Kind kind = Kind::none;  ///< how they combine
   /// Bit i: operand i. Bit 31: operand 31 and every later one.
   std::uint32_t operands = 0;
   /// Is the primitive linear in that operand?
@@ -111,11 +111,11 @@ struct Primitive {
   using SimplifyRule = Values (*)(SimplifyContext&);
   /// Adds the operation's factors: see Factors.
   using FactorRule = void (*)(Factors&);
-  /// The op whose result has `extent` points along `axis`, and is the same along others.
+  /// The same op with a result that has `extent` points along `axis` and unchanged extents along other axes.
   using ResizeRule = Op (*)(const Op& op, std::size_t axis, std::int64_t extent);
-  /// What goes together in an operation of that op, which holds graphs: see RegionBinding. Each operand and
-  /// result, and each input and output of its graphs, is in one binding; or there are none, where nothing may
-  /// be left out.
+  /// The region bindings of an operation of that op, which holds graphs: see RegionBinding. Each operand and
+  /// result, and each input and output of its graphs, is in one binding. No bindings: dead code elimination
+  /// changes nothing.
   using RegionBindingRule = std::vector<RegionBinding> (*)(const Op& op);
 
   std::string_view name;      ///< may be qualified, "project.name"
@@ -123,7 +123,7 @@ struct Primitive {
   int arity = 1;              ///< number of operands, or `variadic`
   int num_outputs = 1;        ///< number of results, or `variadic`: as many as the type rule gives
   std::span<const AttributeSpec> attributes{};  ///< its schema, in the order of a dump
-  Trait traits = Trait::none;                   ///< what others may know of it
+  Trait traits = Trait::none;                   ///< properties that other modules rely on
   Linearity linearity{};                        ///< in which operands
   InferRule infer = nullptr;                    ///< the type rule; required
   JvpRule jvp =
@@ -131,18 +131,18 @@ struct Primitive {
   TransposeRule transpose = nullptr;  ///< required where `linearity` is not none and reverse mode is wanted
   BatchRule batch = nullptr;          ///< required for vmap and Jacobians
   SimplifyRule simplify = nullptr;    ///< for programs; may be left out
-  FactorRule factors = nullptr;       ///< where it has one result and can be done part by part; what is
-                                      ///< elementwise needs none
-  ResizeRule resize = nullptr;  ///< required beside `factors` where attributes tell extents of the result
-  RegionBindingRule region_bindings = nullptr;  ///< of what holds graphs; without it all operands are read,
-                                                ///< and all results computed, where one result is read
-  std::string_view called = "graph";  ///< of what holds graphs: the attribute, if there is one of that name,
+  FactorRule factors = nullptr;       ///< if it has one result and can be split; an elementwise primitive
+                                      ///< needs none
+  ResizeRule resize = nullptr;        ///< required beside `factors` if attributes give extents of the result
+  RegionBindingRule region_bindings = nullptr;  ///< if it holds graphs; without it, all operands are read and
+                                                ///< all results computed when one result is read
+  std::string_view called = "graph";  ///< if it holds graphs: the attribute, if there is one of that name,
                                       ///< whose graph is run on the operands to give the results
 
   /// Has it that trait?
   bool has_trait(Trait trait) const { return has(traits, trait); }
-  /// Is there a JVP: a rule of its own, or one that follows from linearity? (What holds a graph is linear
-  /// only where that graph is; its linearity gives no JVP.)
+  /// Is there a JVP: its own rule, or one that follows from linearity? An operation that holds a graph is
+  /// linear only if that graph is, so linearity gives it no JVP.
   bool differentiable() const {
     return jvp != nullptr || (linearity.kind != Linearity::Kind::none && !has_trait(Trait::holds_graph));
   }

@@ -21,20 +21,20 @@ class PrimitiveSet {
   /// Emits a value of `type` that is zero everywhere.
   using Zeros = Value (*)(Emitter& emitter, Type type);
 
-  /// What transforms need beyond rules, in the words of this set. Each may be null in a set that never needs
-  /// it; a transform that does then throws Error (unknown_primitive).
+  /// Operations of this set that transforms emit themselves. Each may be null in a set that never needs it; a
+  /// transform that needs it then throws Error (unknown_primitive).
   struct Vocabulary {
     const Primitive* add = nullptr;  ///< sums two values of one type: cotangents meet in it
     /// -x and x - y of one type, both or neither: with them linear_transpose carries the signs of cotangents
     /// along and settles them where they meet.
     const Primitive* neg = nullptr;
     const Primitive* sub = nullptr;  ///< see neg
-    Zeros zeros = nullptr;           ///< the zeros that a caller asks to see
-    Zeros ones = nullptr;            ///< likewise: the seed of a scalar output
+    Zeros zeros = nullptr;           ///< zeros that a caller asks for
+    Zeros ones = nullptr;            ///< the seed of a scalar output
     /// x repeated over a new leading axis of extent `size`.
     Value (*broadcast)(Value x, std::int64_t size) = nullptr;
-    /// Of shape [rows] + type.shape(): row offset + i is one at element i of `type` (row-major) and zero
-    /// elsewhere; other rows are zero.
+    /// A matrix of unit vectors, of shape [rows] + type.shape(): row offset + i is one at element i of `type`
+    /// (row-major) and zero elsewhere; other rows are zero.
     Value (*basis)(Emitter& emitter, Type type, std::int64_t rows, std::int64_t offset) = nullptr;
     /// From x of shape [rows] + rest: rows offset .. offset + n, as shape + rest, where shape has n elements.
     Value (*leading_block)(Value x, std::int64_t offset, const Shape& shape) = nullptr;
@@ -43,13 +43,13 @@ class PrimitiveSet {
     /// x in another dtype, linear in x: with it sums of three or more cotangents of 16 bits are held in f32
     /// (TransposeOptions::wide_accumulation); without it they are rounded after each term.
     Value (*convert)(Value x, DType dtype) = nullptr;
-    /// That tensor, as an operation without operands: what programs compute once and for all.
+    /// That tensor, as an operation without operands: a value that programs compute once.
     Value (*constant)(Emitter& emitter, const Literal& value) = nullptr;
   };
 
   /// Throws Error (invalid_argument) when two records share a name or vocabulary.add is not among them.
   PrimitiveSet(std::vector<const Primitive*> primitives, const Vocabulary& vocabulary);
-  /// The same with no more vocabulary than these two.
+  /// The same with these two operations alone.
   PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* adder, Zeros make_zeros);
 
   /// The primitive of that name, or null.
@@ -65,9 +65,9 @@ class PrimitiveSet {
   const Primitive* add() const { return data_->vocabulary.add; }
   Zeros zeros() const { return data_->vocabulary.zeros; }
 
-  /// This set and further records (a record of a name that is there already is an error).
+  /// This set and further records. A record of a name that exists already is an error.
   PrimitiveSet with(const std::vector<const Primitive*>& more) const;
-  /// This set with `replacement` in the place of the record of the same name.
+  /// This set with `replacement` for the record of the same name.
   PrimitiveSet replacing(const Primitive* replacement) const;
 
   friend bool operator==(const PrimitiveSet& a, const PrimitiveSet& b) { return a.data_ == b.data_; }
@@ -82,8 +82,8 @@ class PrimitiveSet {
   std::shared_ptr<const Data> data_;
 };
 
-/// The standard set (defined in the room of the standard primitives). It is the default of GraphBuilder and
-/// of the loader, an argument like any other: graphs of another set never touch it.
+/// The standard set, defined by the module `primitives`. It is the default of GraphBuilder and of the loader,
+/// an argument like any other: graphs of another set never use it.
 const PrimitiveSet& standard_primitives();
 
 }  // namespace tidu

@@ -1,7 +1,7 @@
-// rules.hpp - what the rules of a primitive see: JvpContext, TransposeContext, BatchContext; and what they
-// return. A rule writes with the same emitting functions as everybody else. What it emits on tangents or
-// cotangents is linear and goes to the linear graph; what it emits on primal values alone is residual and
-// goes to the augmented primal graph. Whoever calls a rule checks number and types of what it returns.
+// rules.hpp - the arguments of a primitive's rules, JvpContext, TransposeContext and BatchContext, and their
+// results. A rule emits operations by the same functions as all other code. Operations on tangents or
+// cotangents are linear and go to the linear graph. Operations on primal values alone are residual and go to
+// the augmented primal graph. The caller of a rule checks the number and types of its results.
 #pragma once
 
 #include <algorithm>
@@ -17,19 +17,19 @@
 
 namespace tidu {
 
-/// A frontend's own context, handed by mutable reference to every rule. tidu reads nothing of it but
-/// cache_key. A backward call with workers or devices runs rules on several threads, which may have the one
-/// context at the same time: what they change in it they must lock.
+/// A frontend's own context, passed by mutable reference to every rule. tidu reads only its cache_key. A
+/// backward call with workers or devices runs rules on several threads, which may share one context: they
+/// must lock the parts that they change.
 class ADContext {
  public:
   virtual ~ADContext() = default;
-  /// Under which what was derived with this context may be cached; without one every derivation is made anew.
-  /// Of a recorded graph those of the first 64 keys are kept, by recorders and by backward each.
+  /// The key under which derivations with this context may be cached; without one every derivation is made
+  /// anew. For a recorded graph, recorders and backward each keep the derivations of the first 64 keys.
   virtual std::optional<Key128> cache_key() const { return std::nullopt; }
 };
 
-/// Tangents or cotangents, one per result or operand; an absent one (std::nullopt) is a zero that was never
-/// made. A default-constructed Value is neither: transforms refuse it as one that the rule forgot to set.
+/// Tangents or cotangents, one per result or operand. An absent one (std::nullopt) is a zero that was never
+/// made. A default-constructed Value is neither: transforms reject it as forgotten by the rule.
 class Derivatives {
  public:
   Derivatives() = default;
@@ -94,7 +94,7 @@ struct InnerBatching {
 class RuleServices {
  public:
   virtual ~RuleServices() = default;
-  /// Of a graph that the operation holds, by its active inputs.
+  /// Linearizes a graph that the operation holds, with respect to its active inputs.
   virtual InnerLinearization linearize(const Graph& graph, const std::vector<bool>& active) = 0;
   /// The transpose of a linear graph by those inputs, given cotangents of those outputs.
   virtual InnerTransposition transpose(const Graph& graph, const std::vector<bool>& linear_inputs,
@@ -104,18 +104,17 @@ class RuleServices {
   /// Outputs that depend on no batched input are without the axis.
   virtual InnerBatching batch_reached(const Graph& graph, const std::vector<bool>& batched_inputs,
                                       std::int64_t size) = 0;
-  /// A host that outlives the transform, without its context: for graphs that are made when they are asked
-  /// for.
+  /// Services that outlive the transform, without its context: for graphs that are made on demand.
   virtual std::shared_ptr<RuleServices> later() const = 0;
-  /// Are the transform's sums of cotangents of 16 bits held in f32 (TransposeOptions::wide_accumulation)? For
-  /// transpose rules that add up cotangents themselves, as those of loops do.
+  /// Does the transform hold sums of 16-bit cotangents in f32 (TransposeOptions::wide_accumulation)? For
+  /// transpose rules that add cotangents themselves, as those of loops do.
   virtual bool wide_accumulation() const { return true; }
-  /// Puts `results` in the place of the results of the primal operation whose rule is running.
+  /// Replaces the results of the primal operation whose rule is running by `results`.
   virtual void replace_results(std::span<const Value> results) = 0;
 };
 
 namespace detail {
-struct RuleFrame {  // what all contexts share
+struct RuleFrame {  // shared by all contexts
   const Op& op;
   RuleServices& host;
   Emitter& emitter;
@@ -123,7 +122,7 @@ struct RuleFrame {  // what all contexts share
 };
 }  // namespace detail
 
-/// What a JVP rule sees.
+/// The argument of a JVP rule.
 class JvpContext {
  public:
   /// For transforms.
@@ -156,7 +155,7 @@ class JvpContext {
   std::span<const Value> results_;
 };
 
-/// What a transpose rule sees.
+/// The argument of a transpose rule.
 class TransposeContext {
  public:
   /// For transforms.
@@ -188,7 +187,7 @@ class TransposeContext {
   std::span<const Value> cotangents_;
 };
 
-/// What a batch rule sees.
+/// The argument of a batch rule.
 class BatchContext {
  public:
   /// For transforms.

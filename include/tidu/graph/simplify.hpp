@@ -1,6 +1,6 @@
-// simplify.hpp - what the simplify rule of a primitive sees: the operation, what makes its operands, and
-// which of them are constants. A rule returns values that equal the operation's results bit for bit, made
-// with less work, or nothing. It writes with the same emitting functions as everybody else.
+// simplify.hpp - the argument of a primitive's simplify rule: the operation, the producers of its operands,
+// and which of them are constants. A rule returns values that equal the operation's results bit for bit, made
+// with less work, or nothing. It emits operations by the same functions as all other code.
 #pragma once
 
 #include <optional>
@@ -15,33 +15,34 @@ namespace tidu {
 
 /// An operation that reads a value, and the type of its first result.
 struct ValueReader {
-  Op op;        ///< what it does
+  Op op;        ///< the operation
   Type result;  ///< of its first result
 };
 
-/// How a rule asks about values of the graph that is being made. For whoever calls rules.
+/// The graph that is being made, as SimplifyContext reads it. Passes that call rules implement it.
 class SimplifyServices {
  public:
   virtual ~SimplifyServices() = default;
-  /// Takes down what rules emit; its values are those of the graph that is being made.
+  /// Emits the operations of rules; its values are those of the graph that is being made.
   virtual Emitter& emitter() = 0;
-  /// The operation that makes the value, or nothing for an input.
+  /// The producer of the value, or nothing for an input.
   virtual std::optional<Operation> maker(ValueId value) const = 0;
-  /// Of one element: the element that all elements of the value equal, if that is known.
+  /// The element that all elements of the value equal, as a literal of one element, if that is known.
   virtual std::optional<Literal> splat(ValueId value) const = 0;
-  /// What reads the value in the graph as it was; nothing where the value is an output, or where that is much
-  /// (more than 64 operands).
+  /// The operations that read the value in the original graph. Nothing if the value is an output or more than
+  /// 64 operands read it.
   virtual std::optional<std::vector<ValueReader>> readers(ValueId value) const = 0;
-  /// May a rule change results by what rounding, signs of zeros, infinities and NaNs make of them?
+  /// May a rule change rounding, signs of zeros, and results at infinities and NaNs?
   virtual bool fast_math() const = 0;
 };
 
-/// What a simplify rule sees. It returns as many values as there are results, of the same types, or none.
+/// The argument of a simplify rule. The rule returns as many values as there are results, of the same types,
+/// or none.
 ///
-/// Rules must be exact: the values are equal bit for bit for all operands, -0.0, infinities and NaN among
-/// them (which NaN it is does not count), unless fast_math() says otherwise. Rules are called in
-/// the order of the graph, when the operands are simplified already, so that looking one or two operations
-/// back is enough; what a rule emits is simplified in turn. A rule must not lead back to where it came from.
+/// Rules must be exact: the values are equal bit for bit for all operands, including -0.0, infinities and NaN
+/// (except which NaN it is), unless fast_math() says otherwise. Rules are called in the order of the graph,
+/// when the operands are simplified already: a rule looks one or two operations back. The operations that a
+/// rule emits are simplified in turn. A rule must not return to a form that another rule rewrites to its own.
 class SimplifyContext {
  public:
   /// For passes.
@@ -57,27 +58,27 @@ class SimplifyContext {
   std::size_t num_results() const { return results_.size(); }
   /// Type of a result.
   Type result_type(std::size_t slot = 0) const { return results_[slot]; }
-  /// Does something else read operand `i`, or is it an output of the graph? What is shared is there anyway.
+  /// Is operand `i` an output of the graph, or has it other readers? A shared value is computed in any case.
   bool shared(std::size_t i = 0) const { return shared_[i]; }
   bool fast_math() const { return host_.fast_math(); }
   Emitter& emitter() const { return host_.emitter(); }
 
-  /// The operation that makes the value, or nothing for an input. Valid until something is emitted.
+  /// The producer of the value, or nothing for an input. Valid until an operation is emitted.
   std::optional<Operation> maker(Value value) const { return host_.maker(value.id()); }
-  /// The same when it is of that primitive.
+  /// The same if it is of that primitive.
   std::optional<Operation> maker(Value value, const Primitive& primitive) const {
     const std::optional<Operation> found = host_.maker(value.id());
     return found && &found->primitive() == &primitive ? found : std::nullopt;
   }
-  /// An operand of what maker() gave.
+  /// An operand of a producer.
   Value input(const Operation& operation, std::size_t i = 0) const {
     return Value(&host_.emitter(), operation.input(i));
   }
-  /// Of one element: the element that all elements of the value equal, if that is known.
+  /// The element that all elements of the value equal, as a literal of one element, if that is known.
   std::optional<Literal> splat(Value value) const { return host_.splat(value.id()); }
-  /// What reads the value in the graph as it was, an operation as often as it does; nothing where the value
-  /// is an output, or where more than 64 do. What rules made has no readers. Linear in the size of the graph
-  /// when first asked.
+  /// The operations that read the value in the original graph; one that reads it in several operands is
+  /// listed as often. Nothing if the value is an output or more than 64 operands read it. Values that rules
+  /// made have no readers. The first call is linear in the size of the graph.
   std::optional<std::vector<ValueReader>> readers(Value value) const { return host_.readers(value.id()); }
 
  private:

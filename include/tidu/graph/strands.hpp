@@ -5,7 +5,7 @@
 
 namespace tidu {
 
-/// The name that RegionBinding had.
+/// The former name of RegionBinding.
 using Strand [[deprecated("use RegionBinding")]] = RegionBinding;
 
 }  // namespace tidu

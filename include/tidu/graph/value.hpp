@@ -1,6 +1,6 @@
-// value.hpp - Value, Values and Emitter: how operations are written down. A Value belongs to an emitter (a
-// GraphBuilder, the context of a rule, or a user's own that executes at once); emitting an operation on
-// values asks their emitter.
+// value.hpp - Value, Values and Emitter: the interface through which code emits operations. A Value belongs
+// to an emitter: a GraphBuilder, the context of a rule, or a user's own that executes at once. A function
+// that emits an operation calls the emitter of its operands.
 #pragma once
 
 #include <array>
@@ -20,12 +20,13 @@ namespace tidu {
 /// 32-bit name of a value in one graph.
 using ValueId = std::uint32_t;
 
-/// Where the user wrote an operation; file is null when unknown.
+/// The source location of an operation; file is null when it is unknown.
 struct Where {
   const char* file = nullptr;  ///< null: unknown
   std::uint32_t line = 0;      ///< counted from 1
 
-  /// The place of the call, as a default argument; std::source_location does the same, but clang 14 has none.
+  /// The location of the call, as a default argument; std::source_location does the same, but clang 14 has
+  /// none.
   static constexpr Where current(const char* file = __builtin_FILE(),
                                  std::uint32_t line = static_cast<std::uint32_t>(__builtin_LINE())) {
     return {file, line};
@@ -104,8 +105,8 @@ class Values {
   std::size_t size_ = 0;
 };
 
-/// Takes operations down. Implemented by GraphBuilder (makes a graph), by the transforms (for rules), and by
-/// users (an emitter that executes, or records on a tape).
+/// Receives operations. Implemented by GraphBuilder, which makes a graph, by the transforms, for rules, and
+/// by users, as an emitter that executes or records on a tape.
 class Emitter {
  public:
   Emitter() : serial_(next_serial()) {}
@@ -114,10 +115,10 @@ class Emitter {
   virtual ~Emitter() = default;
   /// The type of a value of this emitter.
   virtual Type type_of(ValueId id) const = 0;
-  /// Adds one operation and returns its results. Infers their types first; throws Error (type, attribute,
-  /// invalid_argument) and leaves nothing behind when it refuses.
+  /// Adds one operation and returns its results. Infers their types first. Throws Error (type, attribute,
+  /// invalid_argument), and adds nothing then.
   virtual Values emit(const Op& op, std::span<const Value> operands, Where where = {}) = 0;
-  /// The same for an op whose first result is all that is wanted, without a list of results.
+  /// The same for an op of which only the first result is used, without a list of results.
   virtual Value emit_one(const Op& op, std::span<const Value> operands, Where where = {}) {
     return emit(op, operands, where)[0];
   }
