@@ -1,4 +1,4 @@
-// anomaly.hpp - NonFiniteError: what anomaly mode reports.
+// anomaly.hpp - NonFiniteError: the error of anomaly mode.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class NonFiniteError : public Error {
  public:
   /// When it was met: as a result of an operation, as a seed, or as a cotangent.
   enum class Phase : std::uint8_t { forward, seed, backward };
-  /// What the accessors below give, and the message.
+  /// From the values of the accessors below, and the message.
   NonFiniteError(Phase phase, std::string operation, std::string where, std::uint64_t sequence,
                  const std::string& message)
       : Error(ErrorKind::non_finite, message),

@@ -1,7 +1,7 @@
-// backward.hpp - try_backward: runs a tape backward. Nodes run in descending order of their sequence numbers
-// once all their cotangents have come in; cotangents that meet are folded in descending order of (sequence
-// number of the node they come from, its recorder, edge), whatever order they arrive in, so that gradients
-// are the same to the last bit for any order and any number of threads.
+// backward.hpp - backward and try_backward: reverse mode over a tape. A node runs once all its cotangents
+// have arrived, nodes in descending order of their sequence numbers. Cotangents of one value are summed in
+// descending order of (sequence number of the node they come from, its recorder, edge), whatever order they
+// arrive in. So gradients are the same to the last bit for any order and any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ namespace tidu::eager {
 /// In which order ready nodes run. Gradients do not depend on it; memory does.
 enum class Order : std::uint8_t { latest_first, fifo, lifo, random };
 
-/// What a backward call does beside computing gradients.
+/// Options of a backward call.
 struct BackwardOptions {
-  /// Keep what nodes saved, so that backward can run again. Otherwise each node's is freed right after it
-  /// ran. With create_graph it is kept in any case.
+  /// Keep the saved values of nodes, so that backward can run again. Otherwise each node's are freed right
+  /// after it ran. With create_graph they are kept in any case.
   bool keep_graph = false;
   /// Record the backward computation itself on `recorder`, so that its results can be differentiated.
   /// Everything runs on the calling thread then.
@@ -47,21 +47,21 @@ struct BackwardOptions {
   /// to which the gradient of each backward call is added, so that sums of many calls lose nothing; their
   /// gradient is read as f32. A slot that holds f32 goes on doing so, until it is cleared, in calls without.
   bool wide_slots = false;
-  /// Threads that may run independent nodes at once, the calling one among them, of which as many come as the
-  /// process can start; devices but the host have one each besides. 0: the calling thread runs all, those of
-  /// devices too, as it does where an operation is a collective. Not negative.
+  /// Threads that may run independent nodes at once, including the calling one; fewer if the process cannot
+  /// start as many. Devices other than the host have one further thread each. 0: the calling thread runs all
+  /// nodes, also those of devices, as it does if an operation is a collective. Not negative.
   int workers = 1;
   Order order = Order::latest_first;  ///< of nodes that are ready
   std::uint64_t order_seed = 1;       ///< of Order::random
-  /// After an error: start no further node (true), or still run what does not depend on the failed node.
+  /// After an error: start no further node (true), or still run nodes that do not depend on the failed one.
   bool exit_at_once = true;
   /// Stop at the first cotangent that is not finite, with a NonFiniteError that says where it came up.
   bool anomaly = false;
-  /// Asked before every node; the call then fails with ErrorKind::cancelled.
+  /// Checked before every node; the call then fails with ErrorKind::cancelled.
   std::stop_token stop{};
   /// Handed to every rule that is called.
   ADContext* context = nullptr;
-  Profile* profile = nullptr;  ///< what runs is entered there; null: nowhere
+  Profile* profile = nullptr;  ///< receives the events of the call; may be null
 };
 
 /// A value or leaf whose cotangent is wanted. A leaf needs its key alone; a value without its trace is taken
@@ -94,11 +94,11 @@ struct Root {
   std::optional<Operand> seed{};
   /// How the seed was recorded, with create_graph.
   EagerOutput recorded_seed{};
-  /// Where the seed was made, when that is not where the root was.
+  /// Placement of the seed, if that is not the root's.
   std::optional<Placement> seed_placement{};
 };
 
-/// A cotangent that was asked for.
+/// A requested cotangent.
 template <class Operand>
 struct Gradient {
   Key key{};                       ///< of the leaf or value
@@ -108,7 +108,7 @@ struct Gradient {
   Absence absence = Absence::none;  ///< why it is
 };
 
-/// What a backward call gives.
+/// The result of a backward call.
 template <class Operand>
 class Gradients {
  public:
@@ -151,7 +151,7 @@ namespace detail {
 struct UntypedRoot {
   Key key;
   NodeCount* node;
-  void* seed;  ///< moved out of; null: none
+  void* seed;  ///< moved from; null: none
   const EagerOutput* recorded;
   std::optional<Placement> placement;
 };
@@ -167,10 +167,10 @@ struct BackwardRequest {
   std::span<const UntypedRoot> roots;
   std::span<const Requested> requested;
   const BackwardOptions& options;
-  /// Makes room for so many results, of leaves and requested; called before anything is changed.
+  /// Reserves space for this number of results, of leaves and requested; called before anything is changed.
   void (*reserve)(void* result, std::size_t leaves, std::size_t requested) = nullptr;
   void* result = nullptr;
-  BackwardObserver* observer = nullptr;  ///< told of every cotangent
+  BackwardObserver* observer = nullptr;  ///< called with every cotangent
 };
 /// Owns its cells.
 class BackwardOutcome {
@@ -200,13 +200,14 @@ Gradient<Operand> typed(UntypedGradient& from) {
 }  // namespace detail
 
 /// Differentiates the roots. Without `requested` the result holds the cotangent of every leaf that requires
-/// one and that a root depends on; with it, only those, and only nodes on a path to them run. `recorder` is
-/// needed for create_graph alone. Throws what failed, first of all by its own type, after everything in
-/// flight has ended and everything was released: Error (invalid_argument) for a root that was not recorded, a
-/// seed that is missing, a request twice, a negative number of workers; (type) for a seed or cotangent of
-/// another type; (tape) for a tape whose saved values were freed or changed; (execution) for a device whose
-/// thread cannot be started; (cancelled); ADRuleError; NonFiniteError; what executor and hooks throw. Nothing
-/// is changed then, and the next call works.
+/// one and that a root depends on. With it, the result holds only those, and only nodes on a path to them
+/// run. `recorder` is needed for create_graph alone.
+///
+/// Throws the first error by its own type, after all running work has ended and everything was released:
+/// Error (invalid_argument) for a root that was not recorded, a missing seed, a duplicate request, a negative
+/// number of workers; (type) for a seed or cotangent of another type; (tape) for a tape whose saved values
+/// were freed or changed; (execution) for a device whose thread cannot be started; (cancelled); ADRuleError;
+/// NonFiniteError; the exceptions of executor and hooks. Nothing is changed then, and the next call works.
 template <OperandType Operand>
 Gradients<Operand> backward(std::span<const Root<Operand>> roots, const BackwardExecutor<Operand>& executor,
                             const BackwardOptions& options = {}, std::span<const Requested> requested = {},
@@ -235,8 +236,8 @@ Gradients<Operand> backward(std::span<const Root<Operand>> roots, const Backward
   return result;
 }
 
-/// The same, with what failed as a Result: an exception that is no tidu::Error comes back as
-/// ErrorKind::internal with its text.
+/// The same with the error as a Result: an exception that is no tidu::Error becomes ErrorKind::internal with
+/// its text.
 template <OperandType Operand>
 Result<Gradients<Operand>> try_backward(std::span<const Root<Operand>> roots,
                                         const BackwardExecutor<Operand>& executor,

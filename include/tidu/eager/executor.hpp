@@ -1,6 +1,6 @@
-// executor.hpp - BackwardExecutor<Operand>: what a frontend implements so that tapes of its operands run
-// backward. The executor owns allocation, storage, devices and kernels; the engine owns order and
-// accumulation. Three methods must be written. All are const and may be called from any thread.
+// executor.hpp - BackwardExecutor<Operand>: the interface that a frontend implements so that tapes of its
+// operands run backward. The executor owns allocation, storage, devices and kernels; the engine owns order
+// and accumulation. Three methods are required. All are const and may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,9 @@
 
 namespace tidu::eager {
 
-/// Where something runs. Device 0 is the host, driven by the calling thread; every other device has a worker
-/// thread of its own. What a stream number means, the executor knows; 0 is its default stream.
+/// The device and stream of an operand or of work. Device 0 is the host, driven by the calling thread; every
+/// other device has its own worker thread. The executor defines the meaning of stream numbers; 0 is its
+/// default stream.
 struct Placement {
   std::uint32_t device = 0;  ///< 0: the host
   std::uint64_t stream = 0;  ///< 0: the device's default stream
@@ -34,11 +35,11 @@ using Event = std::shared_ptr<void>;
 
 /// One graph that is to be run: closed (no externals), operands and results by position.
 struct GraphCall {
-  const Graph& graph;  ///< what is to be run
-  /// Kept with the graph: what this executor made of it.
+  const Graph& graph;  ///< the graph to run
+  /// Storage with the graph for this executor's compiled form of it.
   const ExecutorSlot& slot;
   Placement placement{};  ///< where
-  /// The recorded invocation on whose behalf this runs ("mul (loss.cpp:17)"), made when it is asked for.
+  /// The recorded invocation for which this runs ("mul (loss.cpp:17)"); its text is made on demand.
   const class NodeView* node = nullptr;
 };
 
@@ -50,12 +51,12 @@ struct AddCall {
   Placement placement{};  ///< where
 };
 
-/// What a thread must have so that work on it behaves as on the thread that called backward: the frontend's
-/// grad mode, current device, current stream. Captured by the calling thread, installed on workers.
+/// The state of the thread that called backward which work on other threads needs: the frontend's grad mode,
+/// current device, current stream. Captured by the calling thread, installed on workers.
 class ThreadState {
  public:
   virtual ~ThreadState() = default;
-  /// Makes the state that of the running thread, and returns what there was before.
+  /// Installs the state on the running thread, and returns the former one.
   virtual std::shared_ptr<const ThreadState> install() const = 0;
 };
 
@@ -63,7 +64,7 @@ namespace detail {
 [[noreturn]] void wrong_number_of_values(const GraphCall& call, const char* hook, std::size_t got);
 }
 
-/// Tells executors apart for what is kept in ExecutorSlots. Copies share it.
+/// Identifies an executor by its entries in ExecutorSlots. Copies share the identity.
 class ExecutorIdentity {
  public:
   ExecutorIdentity() : id_(next()) {}
@@ -91,35 +92,34 @@ class ExecutorIdentity {
   Lifetime lifetime_;
 };
 
-/// Runs what tapes of `Operand`s need.
+/// Runs the graphs of tapes of `Operand`s.
 template <class Operand>
 class BackwardExecutor : public ExecutorIdentity {
  public:
-  /// What hooks return.
+  /// The type of results.
   using Values = Operands<Operand>;
 
   virtual ~BackwardExecutor() = default;
 
   // --- must be written
 
-  /// Runs a graph of primal operations: residuals that nobody retained, from what was retained. Never called
-  /// when all were. Returns one operand per output of the graph.
+  /// Runs a graph of primal operations: it recomputes residuals that were not retained from values that were.
+  /// Never called if all were retained. Returns one operand per output of the graph.
   virtual Result<Values> execute_forward(const GraphCall& call,
                                          std::span<const Operand* const> inputs) const = 0;
   /// Runs a transposed linear graph: inputs are residuals, then the cotangents that came in; outputs are the
   /// cotangents of the active inputs that are there.
   virtual Result<Values> run_transposed_linear(const GraphCall& call,
                                                std::span<const Operand* const> inputs) const = 0;
-  /// a + b: the one place where cotangents of different nodes are summed. `a` is given away: its memory may
-  /// be used for the sum when nobody else holds it; what somebody else may hold is never changed.
+  /// a + b: the only method that sums cotangents of different nodes. The caller gives up `a`: its memory may
+  /// be used for the sum if there is no other reference to it. Shared memory is never changed.
   virtual Result<Operand> add_operands(const AddCall& call, Operand a, const Operand& b) const = 0;
 
-  // --- may be written; each default says what goes without it
+  // --- optional methods; each default documents its consequences
 
   /// Do execute_forward and run_transposed_linear run the conversions of the set (Vocabulary::convert)
-  /// between 16 bits and f32? Sums of many cotangents of 16 bits are held in f32 then: what add_operands is
-  /// given has been converted, one operand at a time, by execute_forward. Default: no, and each partial sum
-  /// is rounded.
+  /// between 16 bits and f32? Then sums of many 16-bit cotangents are held in f32: execute_forward converts
+  /// each operand before it is passed to add_operands. Default: no, and each partial sum is rounded.
   virtual bool wide_accumulation() const { return false; }
 
   /// The first two of the above where every nanosecond counts: constructs the outputs of the graph from `out`
@@ -143,23 +143,22 @@ class BackwardExecutor : public ExecutorIdentity {
   virtual Result<std::optional<Operand>> ones_like(Type) const { return std::optional<Operand>(); }
   /// Are all elements finite? Default: unknown, and anomaly mode finds nothing.
   virtual std::optional<bool> is_finite(const Operand&) const { return std::nullopt; }
-  /// The same without waiting for the work that makes the elements: `report` is kept for when they turn out
-  /// not to be finite. It tells the backward call that it is of, or throws when it is of none. False, and
-  /// nothing is kept: is_finite() is to be asked at once (the default).
+  /// The same without waiting for the computation of the elements: keeps `report`, to be called if they turn
+  /// out not to be finite. `report` informs the backward call that it belongs to, or throws if it belongs to
+  /// none. Returns false, and keeps nothing, if is_finite() is to be called at once (the default).
   virtual bool watch_finite(const Operand&, const std::function<void()>& report) const {
     (void)report;
     return false;
   }
-  /// Waits for what is watched, and calls the reports that are due, in order, until one throws; forgets all.
-  /// At the end of a backward call in anomaly mode. Several calls may end at once: who comes second waits
-  /// until the first was told all. Default: nothing is watched.
+  /// Waits for watched operands, and calls the reports that are due, in order, until one throws; drops all
+  /// others. Called at the end of a backward call in anomaly mode. Of several calls that end at once, the
+  /// second waits until the first has received all its reports. Default: nothing is watched.
   virtual void check_watched() const {}
   /// Are all elements zero? Default: unknown, and explain() cannot tell where a gradient became zero.
   virtual std::optional<bool> is_zero(const Operand&) const { return std::nullopt; }
-  /// What anomaly mode says of an operand: "f64[32,10] has 3 zeros, at [0,4] [7,1] [30,9]". Default: empty.
+  /// Text on an operand for anomaly mode: "f64[32,10] has 3 zeros, at [0,4] [7,1] [30,9]". Default: empty.
   virtual std::string statistics(const Operand&) const { return {}; }
-  /// Counts how often the operand's storage was written to. Default: unknown, and changes in place go
-  /// unnoticed.
+  /// The number of writes to the operand's storage. Default: unknown, and changes in place are not detected.
   virtual std::optional<std::uint64_t> version(const Operand&) const { return std::nullopt; }
   /// Bytes of the operand's storage, for profiles. Default: 0.
   virtual std::size_t bytes(const Operand&) const { return 0; }
@@ -167,16 +166,16 @@ class BackwardExecutor : public ExecutorIdentity {
   /// The operand in memory in which this executor computes. Default: itself, which any executor reads.
   virtual Result<Operand> put(const Operand& operand) const { return operand; }
 
-  /// Where the running thread puts work. Default: the host.
+  /// Placement of new work of the running thread. Default: the host.
   virtual Placement current_placement() const { return {}; }
-  /// A point behind all that was put on that stream so far. Default: none, and nobody waits.
+  /// An event after all work that was enqueued on that stream so far. Default: none, and nothing waits.
   virtual Event record(Placement) const { return nullptr; }
-  /// What is put on `stream` from now on runs after `event`.
+  /// Work that is enqueued on the stream from now on runs after the event.
   virtual void wait(Placement, const Event&) const {}
-  /// What its device does from now on, until the result is destroyed, is entered in the profile, which may
-  /// end before. Default: null, and there is nothing but what the host did.
+  /// Enters the steps of the executor's device in the profile until the result is destroyed; the profile may
+  /// be destroyed before. Default: null, and the profile has host events only.
   virtual std::shared_ptr<const void> profile_device(Profile&) const { return nullptr; }
-  /// What workers need of the thread that called backward. Default: nothing.
+  /// The state of the calling thread that workers need. Default: nothing.
   virtual std::shared_ptr<const ThreadState> thread_state() const { return nullptr; }
 
  protected:

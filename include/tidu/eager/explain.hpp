@@ -1,5 +1,5 @@
 // explain.hpp - explain: why a value's gradient is absent or zero, in the user's words: names, operations and
-// places in the program.
+// source locations.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace tidu::eager {
 
-/// What explain() found.
+/// The result of explain().
 struct Explanation {
   /// Is there a gradient?
   enum class Status : std::uint8_t {
@@ -33,7 +33,7 @@ struct Explanation {
     no_derivative,  ///< it reaches the roots only through operations without derivative
     detached,       ///< it reaches the roots only where it was taken as a constant
     structure,      ///< the derivative of an operation on every way is zero whatever its operands are
-    seed,           ///< what came in at the roots is zero
+    seed,           ///< the cotangents of the roots are zero
     operation,      ///< the backward of an operation on every way gave zero
     cancellation,   ///< contributions that are not zero sum to zero
     hook            ///< a hook dropped a cotangent or made it zero
@@ -41,7 +41,7 @@ struct Explanation {
   Status status = Status::present;  ///< is there a gradient?
   /// The first that holds, in the order above.
   Cause cause = Cause::none;
-  /// Where: the operations that the text names, at most `named`.
+  /// The operations that the text names, at most `named`.
   std::vector<Trace> operations;
   /// absent: "w" reaches the root only through argmax (operation 21, head.cpp:77), which has no derivative
   std::string text;
@@ -65,23 +65,23 @@ struct ExplainRequest {
 };
 Explanation explain(const ExplainRequest& request);
 
-/// Of a root that requires no gradient, how the leaves below it reach it, as far as the tape was told to keep
-/// that: `"w" reaches the root only through floor (operation 3, head.cpp:77), which has no derivative`. Empty
-/// where there are no leaves.
+/// How the leaves reach a root that requires no gradient, as far as the tape recorded that: `"w" reaches the
+/// root only through floor (operation 3, head.cpp:77), which has no derivative`. Empty if there are no
+/// leaves.
 std::string why_no_gradient(const UntypedRoot& root);
-/// Does the value, an output of the trace or a leaf, get gradients? What was detached from it does not.
+/// Does the value, an output of the trace or a leaf, get gradients? A detached value does not.
 bool gives_gradient(TraceRef trace, const Key& key);
 
 }  // namespace detail
 
-/// Why does `target` (a leaf by its key, or by key and trace; any other value with its trace) get no gradient
-/// from the roots, or a zero one? `name` is what messages call it; else the name that it was given, else its
-/// key. With an executor that answers is_zero(), a backward call finds where the gradient becomes zero (hooks
-/// run in it; slots of leaves do not change, and the tape is kept); without one, or when the tape was freed,
-/// the structure alone is looked at, and the text says so. Operations without derivative are on the tape only
-/// where the recorder was told to keep_blocked; `recorder`, when given, says whether it was. Rules are given
-/// `context`, or else that of the recorder. Linear in the tape, without recursion. Throws what backward
-/// throws.
+/// Why does `target` get no gradient from the roots, or a zero one? It is a leaf by its key, or by key and
+/// trace, or another value with its trace. Messages call it `name`, else by the name that it was given, else
+/// by its key. With an executor that implements is_zero(), a backward call finds the operation at which the
+/// gradient becomes zero. Hooks run in it; slots of leaves do not change, and the tape is kept. Without one,
+/// or if the tape was freed, only the structure is examined, and the text says so. Operations without
+/// derivative are on the tape only if the recorder had the option keep_blocked; `recorder`, when given, says
+/// whether it had. Rules get `context`, or else that of the recorder. Linear in the tape, without recursion.
+/// Throws the errors of backward.
 template <OperandType Operand>
 Explanation explain(const EagerOutput& target, std::span<const Root<Operand>> roots,
                     const BackwardExecutor<Operand>* executor = nullptr,

@@ -1,14 +1,14 @@
 // hooks.hpp - Leaf: a leaf with a slot that gradients are added to; and hooks: on a value, before a node,
 // after a node, on accumulation into a leaf.
 //
-// Order within one backward call. When all cotangents of a node's outputs have come in: hooks on values (by
+// Order within one backward call. When all cotangents of a node's outputs have arrived: hooks on values (by
 // output slot), then captures of requested values, then hooks before the node, the node, hooks after it. When
-// all of a leaf's have come in: hooks on the leaf as a value, then hooks on accumulation. Hooks of one kind
-// on one thing run in the order in which they were added. A hook that is removed while others run is not
-// started any more; one that is added while a node's hooks run is first called in the next call.
+// all cotangents of a leaf have arrived: hooks on the leaf as a value, then hooks on accumulation. Hooks of
+// one kind on one object run in the order in which they were added. A hook that is removed while others run
+// is not started any more; one that is added while a node's hooks run is first called in the next call.
 //
-// Cotangents that a hook sees lie on the stream of its node (or leaf). What a hook puts in their place is
-// taken to be made where the running thread puts work (current_placement), and waited for.
+// Cotangents that a hook reads are on the stream of its node (or leaf). A replacement that a hook returns is
+// taken to be computed at the placement of the running thread (current_placement), and is waited for.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@
 
 namespace tidu::eager {
 
-/// What a hook is attached to.
+/// The object and time of a hook.
 enum class HookKind : std::uint8_t { value, before_node, after_node, accumulate };
 
 namespace detail {
 
-/// A cotangent on its way, the operand behind it. Not for users.
+/// A cotangent in flight, followed by the operand. Not for users.
 struct Cell {
   static constexpr std::uint64_t of_seed = ~std::uint64_t{0};
   explicit Cell(Type of) : type(of) {}
@@ -51,7 +51,7 @@ struct Cell {
 static_assert(sizeof(Cell) % 16 == 0);
 
 struct BackwardCall;
-/// What a hook sees, untyped.
+/// The argument of a hook, untyped.
 struct HookFrame {
   BackwardCall& call;
   TraceRef node;
@@ -63,18 +63,18 @@ void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutpu
 void drop_cell(HookFrame& frame, Cell*& cell);
 void at_end(BackwardCall& call, std::function<void()> callback);
 bool creates_graph(const HookFrame& frame);
-/// The cell of that index; `what`: of which list, for messages.
+/// The cell of that index; `what` names the list, for messages.
 Cell*& cell_at(std::span<Cell*> cells, std::size_t index, const char* what);
 
 using UntypedHook = std::function<void(HookFrame&)>;
 
 }  // namespace detail
 
-/// Removes its hook when asked to; does nothing when it is destroyed.
+/// remove() removes its hook; the destructor does not.
 class HookHandle {
  public:
   HookHandle() = default;
-  /// For what adds hooks.
+  /// For functions that add hooks.
   explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
   /// The hook is not called any more.
   void remove() {
@@ -92,7 +92,7 @@ class AtEnd {
  public:
   /// For the eager layer itself.
   explicit AtEnd(detail::BackwardCall& call) : call_(&call) {}
-  /// Behind those that are there already. Throws Error (invalid_argument) for an empty function.
+  /// Appends a callback. Throws Error (invalid_argument) for an empty function.
   void add(std::function<void()> callback) { detail::at_end(*call_, std::move(callback)); }
 
  private:
@@ -116,12 +116,12 @@ class HookValue {
                   "HookValue: expected a cotangent that is there, got an absent one");
     return *static_cast<const Operand*>(cell_->operand());
   }
-  /// With create_graph: who it is on the tape.
+  /// With create_graph: its identity on the tape.
   EagerOutput recorded() const {
     if (cell_ == nullptr || cell_->trace == nullptr) return {};
     return {cell_->key, Trace::share(cell_->trace), true, cell_->slot};
   }
-  /// Puts another in its place; `recorded` says how it was recorded, with create_graph.
+  /// Replaces the cotangent; `recorded` is its record on the tape, with create_graph.
   void replace(Operand value, const EagerOutput& recorded = {}) {
     detail::replace_cell(frame_, cell_, &value, &recorded);
   }
@@ -133,7 +133,7 @@ class HookValue {
   detail::Cell*& cell_;
 };
 
-/// What a hook is called with.
+/// The argument of a hook.
 template <class Operand>
 class HookContext {
  public:
@@ -142,7 +142,7 @@ class HookContext {
   NodeView node() const { return NodeView(frame_.node); }
   /// Which output, for a hook on a value.
   std::uint32_t output_slot() const { return frame_.slot; }
-  /// The cotangent of a value or leaf, the only one there, whatever its output_slot(); of a node, by slot.
+  /// The cotangent of a value or leaf, which is the only one, whatever its output_slot(); of a node, by slot.
   /// Throws Error (invalid_argument) from num_incoming() on.
   HookValue<Operand> incoming(std::size_t slot = 0) {
     return {frame_, detail::cell_at(frame_.incoming, slot, "incoming")};
@@ -155,9 +155,9 @@ class HookContext {
   }
   std::size_t num_outgoing() const { return frame_.outgoing.size(); }
   bool creates_graph() const { return detail::creates_graph(frame_); }
-  /// Runs `callback` once, after everything else in this backward call has succeeded. What callbacks throw is
-  /// thrown (the first) when all of them have run; the slots of leaves have their sums by then. Throws Error
-  /// (invalid_argument) for an empty function.
+  /// Runs `callback` once, after all other work of this backward call has succeeded; the slots of leaves have
+  /// their sums by then. The first exception of the callbacks is thrown when all of them have run. Throws
+  /// Error (invalid_argument) for an empty function.
   void at_end(std::function<void()> callback) { detail::at_end(frame_.call, std::move(callback)); }
   /// The same for callbacks that enter further ones.
   AtEnd end() { return AtEnd(frame_.call); }
@@ -166,8 +166,8 @@ class HookContext {
   detail::HookFrame& frame_;
 };
 
-/// A hook; it may be called from any thread that works for backward. One that captures what keeps its own
-/// trace alive, such as an Array that it is on, keeps that, and so itself, until HookHandle::remove().
+/// A hook; it may be called from any worker thread of backward. A hook that captures an owner of its own
+/// trace, such as the Array that it is on, keeps that alive, and so itself, until HookHandle::remove().
 template <class Operand>
 using Hook = std::function<void(HookContext<Operand>&)>;
 
@@ -217,7 +217,7 @@ class LeafSlot {
   TraceRef trace() const { return trace_; }
   /// Copies the gradient to `to` when there is one.
   bool read(void* to, EagerOutput* recorded) const;
-  /// Puts (moves) `from` in; null clears. No placement: the leaf's.
+  /// Moves `from` into the slot; null clears it. No placement: the leaf's.
   void write(void* from, const EagerOutput* recorded, std::optional<Placement> placement = {});
 
  private:
@@ -241,7 +241,7 @@ class Leaf {
   EagerInput<Operand> input(const Operand& data) const { return {key_, trace(), true, &data}; }
   EagerInput<Operand> input(const Operand&& data) const = delete;
 
-  /// What was accumulated since it was last cleared.
+  /// The accumulated gradient since the slot was last cleared.
   std::optional<Operand> gradient() const {
     alignas(Operand) std::byte storage[sizeof(Operand)];
     if (!slot_.read(storage, nullptr)) return std::nullopt;
@@ -258,8 +258,8 @@ class Leaf {
   }
   /// Empties the slot.
   void clear_gradient() { slot_.write(nullptr, nullptr); }
-  /// Puts a gradient into the slot. `placement`: where it was made, when that is not where the leaf is; what
-  /// is added to it waits for that.
+  /// Sets the gradient of the slot. `placement`: its placement, if that is not the leaf's; additions to it
+  /// wait for it.
   void set_gradient(Operand value, const EagerOutput& recorded = {},
                     std::optional<Placement> placement = {}) {
     slot_.write(&value, &recorded, placement);
@@ -270,7 +270,7 @@ class Leaf {
     return detail::add_hook(trace(), HookKind::value, 0, detail::untyped(std::move(hook)),
                             detail::operand_table<Operand>);
   }
-  /// Sees, or replaces, what is about to be added to the slot or returned.
+  /// Reads, or replaces, the sum that is about to be added to the slot or returned.
   HookHandle on_accumulate(Hook<Operand> hook) {
     return detail::add_hook(trace(), HookKind::accumulate, 0, detail::untyped(std::move(hook)),
                             detail::operand_table<Operand>);

@@ -1,6 +1,6 @@
 // host.hpp - the seam between the typed and the untyped part of the eager layer: ErasedExecutor is a
-// BackwardExecutor that takes operands by address, ErasedExecutorOf<Operand> makes one of any executor. Not
-// for users.
+// BackwardExecutor that takes operands by address, and ErasedExecutorOf<Operand> wraps an executor as one.
+// Not for users.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class ErasedExecutor {
   /// Constructs the outputs of the graph one after another from `out` on. Throws, and has made none then.
   virtual void execute_forward(const GraphCall& call, Inputs inputs, std::byte* out) const = 0;
   virtual void run_transposed_linear(const GraphCall& call, Inputs inputs, std::byte* out) const = 0;
-  /// Puts a + b in the place of a. After a throw `a` may only be destroyed.
+  /// Replaces a by a + b. After an exception `a` may only be destroyed.
   virtual void add_operands(const AddCall& call, void* a, const void* b) const = 0;
   virtual bool wide_accumulation() const = 0;
   virtual std::optional<Type> describe(const void* operand) const = 0;
@@ -109,7 +109,7 @@ class ErasedExecutorOf final : public ErasedExecutor {
   const BackwardExecutor<Operand>& executor_;
 };
 
-// What the typed templates need of nodes and templates.
+// Properties of nodes and templates (cached graphs) for the typed templates.
 std::size_t num_outputs(const Template* graph) noexcept;
 NodeCount* count_of(Node* node) noexcept;
 Key first_key(const NodeCount* node) noexcept;

@@ -1,5 +1,5 @@
-// key.hpp - Key: who a value of an eager program is; KeySource: who hands keys out. Keys of two sources never
-// collide, in any thread of any process.
+// key.hpp - Key: the identity of a value of an eager program; KeySource: makes keys. Keys of two sources
+// never collide, in any thread of any process.
 #pragma once
 
 #include <compare>
@@ -27,9 +27,9 @@ struct Key {
 /// "k:3f2a…:17", for messages.
 std::string to_string(const Key& key);
 
-/// Hands out fresh keys, consecutive ones one after another. A source belongs to one thread at a time; any
-/// number of sources may be in use at once. A source that was there when the process forked is the same in
-/// both processes: what records on in the child there makes a source (a Recorder) of its own.
+/// Makes fresh keys, with consecutive numbers. A source belongs to one thread at a time; any number of
+/// sources may be in use at once. A source that existed when the process forked is the same in both
+/// processes: code that continues to record in the child makes a new source (a Recorder) there.
 class KeySource {
  public:
   KeySource();
@@ -46,7 +46,7 @@ class KeySource {
     return *this;
   }
 
-  /// A key that nobody has.
+  /// A unique key.
   Key fresh() noexcept { return {source_, next_++}; }
   /// The first of `count` consecutive keys.
   Key fresh(std::uint64_t count) noexcept {
@@ -54,7 +54,7 @@ class KeySource {
     next_ += count;
     return first;
   }
-  /// What all keys of this source have in common; never 0.
+  /// The common part of all keys of this source; never 0.
   std::uint64_t source() const noexcept { return source_; }
 
  private:

@@ -1,5 +1,5 @@
 // operands.hpp - Operands<T>: the list of operands that executors return, without allocation up to three; and
-// how the untyped part of the eager layer handles operands that it knows nothing about.
+// type-erased operations on operands for the untyped part of the eager layer.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace tidu::eager {
 
-/// A growing list of Ts, the first three in place. Move-only, as it is a way to return things.
+/// A growing list of Ts, the first three in place. Move-only, since it is a return type.
 template <class T>
 class Operands {
  public:
@@ -28,7 +28,7 @@ class Operands {
     reserve(values.size());
     for (const T& value : values) push_back(value);
   }
-  /// From any range; its elements are moved out of when the range is an rvalue's.
+  /// From any range; an rvalue's elements are moved.
   template <class Range>
   requires(!std::is_same_v<std::remove_cvref_t<Range>, Operands> &&
            !std::is_same_v<std::remove_cvref_t<Range>, T> &&
@@ -124,7 +124,7 @@ constexpr const char* operand_text() {
   return __PRETTY_FUNCTION__;
 }
 
-/// What the untyped part needs to know of an operand type.
+/// Type-erased operations on an operand type.
 struct OperandTable {
   std::size_t size;
   std::size_t align;
@@ -133,7 +133,7 @@ struct OperandTable {
   void (*destroy)(void* operand) noexcept;
   const char* text;  ///< has the name of the type
 };
-/// Of one type? The tables of one type may be several, one in each shared library.
+/// Are they of one type? A type may have several tables, one in each shared library.
 inline bool same_operands(const OperandTable& a, const OperandTable& b) {
   return &a == &b || (a.size == b.size && a.align == b.align && std::strcmp(a.text, b.text) == 0);
 }
@@ -157,7 +157,7 @@ inline constexpr OperandTable operand_table{
 
 namespace detail {
 
-/// A fixed number of plain things, the first N in place.
+/// A fixed number of trivial objects, the first N in place.
 template <class T, std::size_t N>
 class ShortArray {
   static_assert(std::is_trivially_destructible_v<T>);
@@ -192,8 +192,8 @@ class ShortArray {
 
 }  // namespace detail
 
-/// What an operand must be: copyable (cheaply: as a handle) and movable without throwing, aligned to at most
-/// 16 bytes.
+/// The requirements on operands: copyable (cheaply: as a handle) and movable without throwing, aligned to at
+/// most 16 bytes.
 template <class T>
 concept OperandType = std::is_copy_constructible_v<T> && std::is_nothrow_move_constructible_v<T> &&
                       std::is_nothrow_destructible_v<T> && alignof(T) <= 16;

@@ -1,5 +1,5 @@
-// profile.hpp - Profile: what recording and backward did when, for people and for Chrome's trace viewer. Off
-// (no profile), it costs a branch per node.
+// profile.hpp - Profile: the times of recording and backward, as text and for Chrome's trace viewer. Without
+// a profile it costs a branch per node.
 #pragma once
 
 #include <chrono>
@@ -13,15 +13,15 @@
 
 namespace tidu::eager {
 
-/// What took the time: an operation run by the frontend, its recording, recomputation, a transposed graph, a
-/// sum of cotangents, a hook; or, on a device, a step of a program.
+/// The kind of an event: an operation run by the frontend, its recording, recomputation, a transposed graph,
+/// a sum of cotangents, a hook; or, on a device, a step of a program.
 enum class ProfilePhase : std::uint8_t { execute, record, forward, transposed, add, hook, device };
 /// "execute", "record", …
 std::string_view to_string(ProfilePhase phase);
 
 /// One thing that took time. Times are nanoseconds of the steady clock since the profile was made.
 struct ProfileEvent {
-  ProfilePhase phase = ProfilePhase::record;  ///< what took the time
+  ProfilePhase phase = ProfilePhase::record;  ///< the kind of the event
   std::string name;                           ///< of the primitive or composite graph
   std::string where;                          ///< "file:line" in the user's program, or empty
   std::uint64_t node = 0;                     ///< sequence number, 0 when there is none
@@ -32,14 +32,14 @@ struct ProfileEvent {
   std::uint32_t thread = 0;                   ///< counted from 0 in the order of first events
 };
 
-/// Somebody who learns later than it happens what has happened: a device.
+/// A source of events that are known later than they happen: a device.
 class ProfileSource {
  public:
   ProfileSource() = default;
   ProfileSource(const ProfileSource&) = delete;
   ProfileSource& operator=(const ProfileSource&) = delete;
   virtual ~ProfileSource() = default;
-  /// Appends what has ended since it was last asked. Waits for nothing.
+  /// Appends the events that ended since the last call. Waits for nothing.
   virtual void take(std::vector<ProfileEvent>& ended) = 0;
 };
 
@@ -53,9 +53,9 @@ class Profile {
   std::int64_t now() const;
   /// Fills in the thread.
   void add(ProfileEvent event);
-  /// Will be asked by events(), as long as this lives.
+  /// Calls of events() ask the source, as long as this lives.
   void add(std::shared_ptr<ProfileSource> source);
-  /// Those of a device are there from when they have ended on: whoever wants all waits for the device first.
+  /// Events of a device appear when they have ended: to get all, wait for the device first.
   std::vector<ProfileEvent> events() const;
   /// Forgets all events.
   void clear();

@@ -1,7 +1,7 @@
-// recorded_graph.hpp - RecordedGraph: what a tape node is an invocation of, one primitive or a composite
-// graph; and ExecutorSlot, where executors keep what they made of a graph. Graphs of equal structure share
-// one interned template, and everything that is derived from it (linearization, transposition, what to save,
-// what executors compiled) is derived once and kept with it.
+// recorded_graph.hpp - RecordedGraph: the graph that a tape node invokes, one primitive or a composite graph;
+// and ExecutorSlot, where executors keep their compiled form of a graph. Graphs of equal structure share one
+// interned template (a cached graph). Everything that is derived from it (linearization, transposition, the
+// set of saved values, compiled programs) is derived once and kept with it.
 #pragma once
 
 #include <atomic>
@@ -23,20 +23,21 @@ void retain(const Template* graph) noexcept;
 void release(const Template* graph) noexcept;
 }  // namespace detail
 
-/// Where an executor keeps what it compiled from a graph. Any thread may read; entries live as long as the
-/// graph they belong to. An executor object is meant to live long: each one leaves an entry of its own.
+/// The storage for an executor's compiled form of a graph. Any thread may read; entries live as long as the
+/// graph they belong to. An executor object is meant to live long: each one leaves its own entry.
 class ExecutorSlot {
  public:
   ExecutorSlot() = default;
-  /// For the eager layer itself: what is kept here counts for that template, which outlives the slot.
+  /// For the eager layer itself: entries count towards the bytes of that template, which outlives the slot.
   explicit ExecutorSlot(const detail::Template* owner) : owner_(owner) {}
   ExecutorSlot(const ExecutorSlot&) = delete;
   ExecutorSlot& operator=(const ExecutorSlot&) = delete;
   ~ExecutorSlot();
 
-  /// What the executor `id` keeps here, made by `make()` (which returns a T) the first time. Two threads may
-  /// both make it; one is kept. What make() throws passes through, and nothing is kept. A T that has a
-  /// `std::size_t kept_bytes() const` counts for the limit of set_template_bytes_limit with what that says.
+  /// The entry of the executor `id`, made by `make()` (which returns a T) the first time. Two threads may
+  /// both make it; one is kept. If make() throws, the exception passes through and nothing is kept. If T has
+  /// a member `std::size_t kept_bytes() const`, its result counts towards the limit of
+  /// set_template_bytes_limit.
   template <class T, class Make>
   const T& get(std::uint64_t id, Make&& make) const {
     for (const Entry* entry = head_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next)
@@ -69,7 +70,7 @@ class RecordedGraph {
   /// The template of a closed graph, whatever its names. The graph's inputs go by position. Throws Error
   /// (invalid_argument) for a graph with externals.
   static RecordedGraph of(const Graph& graph);
-  /// A graph of one operation, on operands of these types. Throws what building it throws (type, …).
+  /// A graph of one operation, on operands of these types. Throws the errors of building it (type, …).
   static RecordedGraph of(const Op& op, std::span<const Type> operands, const PrimitiveSet& set);
   static RecordedGraph of(const Op& op, std::span<const Type> operands) {
     return of(op, operands, standard_primitives());
@@ -104,12 +105,12 @@ class RecordedGraph {
   const detail::Template* template_;
 };
 
-/// What the process-wide store of templates has done so far. Counters only grow, `templates` and `bytes`
-/// aside.
+/// Counters of the process-wide store of templates (cached graphs). All except `templates` and `bytes` only
+/// grow.
 struct TemplateStatistics {
   std::uint64_t templates = 0;       ///< interned now
-  std::uint64_t derivations = 0;     ///< linearizations: what calls JVP rules
-  std::uint64_t transpositions = 0;  ///< what calls transpose rules
+  std::uint64_t derivations = 0;     ///< linearizations, which call JVP rules
+  std::uint64_t transpositions = 0;  ///< transpositions, which call transpose rules
   std::uint64_t evictions = 0;       ///< templates dropped from the store because it was full, or cleared
   std::uint64_t looked_at = 0;       ///< templates that were looked at to find those
   std::size_t bytes = 0;             ///< kept by the templates, an estimate; see set_template_bytes_limit
@@ -119,10 +120,10 @@ TemplateStatistics template_statistics();
 /// Most templates that are kept when no tape uses them; 16384 at first. The longest unused go. Returns the
 /// bound that was in force.
 std::size_t set_template_limit(std::size_t count);
-/// Most bytes that templates keep which no tape uses; 256 MiB at first. What counts are the literals that
-/// their graphs hold, such as data that a rule of custom_vjp captures, with all their elements; and by an
-/// estimate the graphs, what is derived of them and what executors compiled. The longest unused go. Returns
-/// the bound that was in force.
+/// Sets the maximum number of bytes of templates that no tape uses; 256 MiB at first. Counted are all
+/// elements of the literals that their graphs hold, such as data that a rule of custom_vjp captures, and, by
+/// an estimate, the graphs, graphs derived from them, and compiled programs. The longest unused templates are
+/// freed first. Returns the former limit.
 std::size_t set_template_bytes_limit(std::size_t bytes);
 /// Drops all templates that no tape uses; compile_cache().clear() calls it. Returns how many went.
 std::size_t clear_templates();

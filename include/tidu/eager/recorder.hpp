@@ -1,5 +1,5 @@
 // recorder.hpp - Recorder: makes one tape node of each invocation that a frontend describes. It decides,
-// before the node is made, what backward will need, and keeps no more than that.
+// before the node is made, which values backward will need, and keeps only those.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ class Profile;
 template <class Operand>
 struct EagerInput {
   Key key{};                      ///< of the operand; none for a constant
-  TraceRef trace{};               ///< of what made it
+  TraceRef trace{};               ///< of its producer
   bool requires_grad = false;     ///< does a gradient flow to it?
   const Operand* data = nullptr;  ///< its value, or null
 
@@ -36,7 +36,7 @@ struct EagerInput {
   /// From its parts.
   EagerInput(const Key& k, TraceRef t, bool grad, const Operand* value)
       : key(k), trace(t), requires_grad(grad), data(value) {}
-  /// What an earlier invocation gave.
+  /// An output of an earlier invocation.
   EagerInput(const EagerOutput& output, const Operand& value)
       : key(output.key), trace(output.trace), requires_grad(output.requires_grad), data(&value) {}
   /// A constant.
@@ -50,19 +50,19 @@ struct Retained {
   const Operand* data = nullptr;  ///< its value
 };
 
-/// What record_graph returns.
+/// The result of record_graph.
 using EagerOutputs = Operands<EagerOutput>;
 
-/// What a recorder keeps and checks.
+/// Options of a recorder.
 struct RecorderOptions {
-  /// Handed to rules that run when an invocation is recorded; backward with a context of the same cache key
-  /// uses what they gave. With a context without a key, or with one beyond the first 64 keys that a graph was
-  /// recorded with, everything is saved, and rules run in backward alone.
+  /// Passed to rules that run when an invocation is recorded; backward with a context of the same cache key
+  /// reuses their results. With a context without a key, or beyond the first 64 keys that a graph was
+  /// recorded with, all values are saved, and rules run in backward alone.
   ADContext* context = nullptr;
   /// Keep every operand and retained value and call no rule before backward: for contexts that are known
   /// only then, and for values that are to be read from the tape.
   bool save_everything = false;
-  /// Keep the places in the user's program that record() is told.
+  /// Keep the source locations that are passed to record().
   bool record_where = true;
   /// Check the outputs of every invocation (through the executor's is_finite) and throw NonFiniteError for
   /// the first that is not finite.
@@ -91,7 +91,7 @@ struct RecordRetained {
 class ErasedExecutor;
 struct Variant;
 
-/// What all recorders share: the untyped part.
+/// The untyped part, shared by all recorders.
 class RecorderCore {
  public:
   RecorderCore(const OperandTable& table, const ErasedExecutor* host, const RecorderOptions& options);
@@ -107,8 +107,8 @@ class RecorderCore {
     Placement placement;
     Where where;
   };
-  /// The node (owned by the caller), or null when nothing is recorded. `active` (room for every output) tells
-  /// which outputs require a gradient.
+  /// The node (owned by the caller), or null when nothing is recorded. `active` (with space for every output)
+  /// receives whether each output requires a gradient.
   Node* record(const Request& request, bool* active);
   /// For who fills the node of an invocation itself: gives it its number, beyond `last`, the largest of those
   /// of its producers, and the keys of its outputs.
@@ -134,7 +134,7 @@ class RecorderCore {
   std::uint64_t recorded_ = 0;
 };
 
-/// Small cache from (op, types) to a template, in front of RecordedGraph::of.
+/// Small cache from (op, types) to a template, before RecordedGraph::of.
 class OpCache {
  public:
   OpCache();
@@ -156,18 +156,18 @@ class OpCache {
 
 namespace tidu::eager {
 
-/// Belongs to one thread at a time; traces of different recorders may be mixed freely, and threads may share
-/// what was recorded.
+/// Belongs to one thread at a time. Traces of different recorders may be mixed freely, and threads may share
+/// recorded values.
 template <OperandType Operand>
 class Recorder {
  public:
-  /// `host`, when given, is asked for versions, types and placements of operands; it must outlive the
-  /// recorder.
+  /// The recorder reads versions, types and placements of operands from `host`, if it is given. `host` must
+  /// outlive the recorder.
   explicit Recorder(const BackwardExecutor<Operand>* host = nullptr, const RecorderOptions& options = {})
       : host_(host != nullptr ? std::make_unique<detail::ErasedExecutorOf<Operand>>(*host) : nullptr),
         core_(detail::operand_table<Operand>, host_.get(), options) {}
 
-  /// Where keys of leaves come from.
+  /// The source of keys of leaves.
   KeySource& keys() { return core_.keys(); }
   const RecorderOptions& options() const { return core_.options(); }
   /// For invocations from now on.
@@ -175,14 +175,15 @@ class Recorder {
   /// Nodes made so far.
   std::uint64_t num_recorded() const { return core_.num_recorded(); }
 
-  /// Records one invocation of `graph`. `outputs` are the concrete results (all or none), of which backward
-  /// may want some; `retained` further values of a composite graph. Returns one EagerOutput per output: with
-  /// a trace where a gradient can flow, else with a key alone. When no input requires a gradient nothing is
-  /// recorded and nothing allocated for the tape. Throws Error: invalid_argument for another number of inputs
-  /// or outputs, a trace that did not make its key, or data that backward needs and that was not given; type
-  /// for operands of other types, where the host describes them; NonFiniteError; what a rule throws of its
-  /// own, while a rule that is missing or does not fit the graph is an error of backward. After an error
-  /// nothing was recorded.
+  /// Records one invocation of `graph`. `outputs` are the concrete results (all or none), some of which
+  /// backward may need; `retained` are further values of a composite graph. Returns one EagerOutput per
+  /// output: with a trace if a gradient can flow, else with a key alone. When no input requires a gradient,
+  /// nothing is recorded and nothing allocated for the tape.
+  ///
+  /// Throws Error: invalid_argument for another number of inputs or outputs, a trace that did not make its
+  /// key, or missing data that backward needs; type for operands of other types, if the host describes them;
+  /// NonFiniteError; the exceptions of a rule. (A rule that is missing or does not fit the graph is an error
+  /// of backward.) After an error nothing was recorded.
   EagerOutputs record_graph(const RecordedGraph& graph, std::span<const EagerInput<Operand>> inputs,
                             std::span<const Operand> outputs = {},
                             std::span<const Retained<Operand>> retained = {},

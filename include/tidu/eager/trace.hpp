@@ -1,6 +1,6 @@
 // trace.hpp - Trace: a counted handle to the tape node that made a value; TraceRef: the same, borrowed; and
-// NodeView: what may be read of a node. A tape is nothing but nodes that hold their producers: it is freed,
-// in constant stack, with the last handle.
+// NodeView: read access to a node. A tape is a set of nodes that hold their producers: it is freed, in
+// constant stack, with the last handle.
 #pragma once
 
 #include <atomic>
@@ -68,7 +68,7 @@ class Trace {
   detail::NodeCount* node_ = nullptr;
 };
 
-/// A node that somebody else holds for as long as this is used: what arguments take.
+/// A borrowed node, for arguments: another handle must keep it alive.
 class TraceRef {
  public:
   TraceRef() = default;
@@ -86,7 +86,7 @@ class TraceRef {
   detail::NodeCount* node_ = nullptr;
 };
 
-/// One output of a recorded invocation, or what an output that was not recorded looks like: {key}.
+/// One output of a recorded invocation; an output that was not recorded is {key}.
 struct EagerOutput {
   Key key;                        ///< who it is on the tape
   Trace trace;                    ///< of the invocation; empty when no gradient can flow through it
@@ -98,7 +98,7 @@ struct EagerOutput {
 /// where there is none of that index.
 class NodeView {
  public:
-  /// Of the node of that trace. Throws Error (invalid_argument) when the trace is empty.
+  /// A view of the node of that trace. Throws Error (invalid_argument) when the trace is empty.
   explicit NodeView(TraceRef trace) : node_(trace) {
     if (!trace) refuse_empty();
   }
@@ -126,7 +126,7 @@ class NodeView {
   std::uint32_t edge_slot(std::size_t edge) const;
   /// Operands that the node keeps for backward; 0 once they were freed.
   std::size_t num_saved() const;
-  /// "input 0 (f64[3])", "output 0 (f64[3])": what the saved operand is.
+  /// The name of the saved operand: "input 0 (f64[3])", "output 0 (f64[3])".
   std::string saved_name(std::size_t saved) const;
   bool freed() const;
   /// "mul, recorded at loss.cpp:17": how messages name the node.

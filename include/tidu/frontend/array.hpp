@@ -1,7 +1,9 @@
-// array.hpp - Array: a tensor that one computes with as in NumPy and differentiates as in PyTorch or JAX. It
-// is the reference frontend: everything here is done through tidu's public interfaces.
+// array.hpp - Array: a tensor with NumPy's operations, differentiated as in PyTorch or JAX. It is the
+// reference frontend, built on tidu's public interfaces alone.
 //
 // An Array is a counted handle: copies are the same Array. It is one of three things: data; data that a tape
+// records (it requires a gradient); or, inside trace(), a value of the graph that is being made, without
+// data.
 // knows (it requires a gradient); or, inside trace(), a value of a graph that is being made, without data.
 #pragma once
 
@@ -38,7 +40,7 @@ namespace frontend_detail {
 
 struct Extra;
 
-/// What the handles to one Array share.
+/// The state that the handles to one Array share.
 struct Body {
   std::atomic<std::uint32_t> references{1};
   bool requires_grad = false;
@@ -82,20 +84,20 @@ class Axes {
 struct Slice {
   std::optional<std::int64_t> start{};  ///< the first position, when given
   std::optional<std::int64_t> stop{};   ///< the first position that is not taken, when given
-  std::int64_t step = 1;                ///< how far apart
+  std::int64_t step = 1;                ///< distance between its elements
 };
 
-/// A position along an axis, and the place where it stands.
+/// A position along an axis, and its source location.
 struct Index {
   std::int64_t value;  ///< the position; negative ones count from the end
   Where where;         ///< where it stands in the user's program
-  /// Of any integer.
+  /// From any integer type.
   template <class T>
   requires std::is_integral_v<T> Index(T position, Where place = Where::current())
       : value(static_cast<std::int64_t>(position)), where(place) {}
 };
 
-/// Positions along an axis that are data, and the place where they stand. It borrows the Array.
+/// Positions along an axis as an Array, and their source location. It borrows the Array.
 class Indices {
  public:
   /// Integers, of any shape; or, where at() takes them, bools.
@@ -110,7 +112,7 @@ class Indices {
   Where where_;
 };
 
-/// Where x[{...}] has an axis of one element that x has not, as None in NumPy.
+/// A new axis of extent one in x[{...}], as None in NumPy.
 struct NewAxis {};
 /// That axis.
 inline constexpr NewAxis newaxis{};
@@ -119,14 +121,14 @@ struct Ellipsis {};
 /// Those axes.
 inline constexpr Ellipsis ellipsis{};
 
-/// One of the subscripts of x[{...}], and the place where it stands. It borrows an Array.
+/// One of the subscripts of x[{...}], and its source location. It borrows an Array.
 class Subscript {
  public:
-  /// What it stands for.
+  /// The kind of subscript.
   enum class Kind : std::uint8_t { part, position, indices, new_axis, other_axes };
-  /// The place of a subscript; made of a Where alone, so that {} is none.
+  /// The source location of a subscript. It converts from a Where alone, so that {} is none.
   struct Here {
-    /// That place.
+    /// That location.
     Here(Where place) : where(place) {}
     Where where;  ///< it
   };
@@ -164,7 +166,7 @@ class Subscript {
   Here place_;
 };
 
-/// What backward() takes: the options of eager::backward, of which `accumulate` is always on.
+/// The options of backward(): those of eager::backward, of which `accumulate` is always on.
 using eager::BackwardOptions;
 using eager::HookHandle;
 
@@ -203,7 +205,7 @@ class Array {
     }
   }
 
-  // --- what it is
+  // --- its properties
 
   /// Is its only element not 0? Throws Error (invalid_argument) when there is not exactly one: all() and
   /// any() are of several.
@@ -211,7 +213,7 @@ class Array {
   bool empty_handle() const { return body_ == nullptr; }
   /// Dtype and shape, as the next ones throwing Error (invalid_argument) where there is no value.
   Type type(Where where = Where::current()) const;
-  /// Of an element.
+  /// Dtype of the elements.
   DType dtype(Where where = Where::current()) const { return type(where).dtype(); }
   /// The extents of its axes.
   const Shape& shape(Where where = Where::current()) const { return type(where).shape(); }
@@ -223,13 +225,13 @@ class Array {
   std::int64_t size(Where where = Where::current()) const { return type(where).size(); }
   /// Is it a value of a graph that is being made, without data?
   bool is_traced() const;
-  /// "cpu" for the host, or "cuda:0": where it is, and where operations on it are done.
+  /// Its device, "cpu" for the host or "cuda:0". Operations on it run there.
   std::string device(Where where = Where::current()) const;
 
-  // --- its elements. Of a traced Array these throw Error (invalid_argument) that says what to do.
+  // --- its elements. For a traced Array these throw Error (invalid_argument) that says how to avoid it.
 
-  /// The data. The storage is shared: who writes to it counts its version up, and a tape that needs what was
-  /// there before says so.
+  /// The data. The storage is shared: code that writes to it has to increment its version, so that a tape
+  /// which needs the former elements reports an error.
   const Tensor& tensor(Where where = Where::current()) const;
   /// The only element, converted to T; to an integer it is truncated. Throws Error (invalid_argument) when
   /// there is not exactly one, for one that an integer T does not hold, and for one with an imaginary part
@@ -249,8 +251,8 @@ class Array {
       return T(data.at(0));
     }
   }
-  /// Copies `value`'s elements into this Array's storage, in place; no tape knows of it. Throws Error (type
-  /// for another type, invalid_argument for read-only memory of others). Not of a temporary.
+  /// Copies the elements of `value` into this Array's storage, in place; no tape records it. Throws Error
+  /// (type for another type, invalid_argument for foreign memory that is read-only). Not for a temporary.
   Array& assign(const Array& value, Where where = Where::current()) &;
   /// A new Array with memory of its own; gradients flow through.
   Array copy(Where where = Where::current()) const;
@@ -258,28 +260,28 @@ class Array {
   // --- gradients
 
   bool requires_grad() const { return body_ != nullptr && body_->requires_grad; }
-  /// Makes a leaf whose gradient is wanted, or no longer. Throws Error (invalid_argument) for what was
+  /// Makes this a leaf that requires a gradient, or ends that. Throws Error (invalid_argument) for results
   /// computed from such leaves, for integers and for a traced Array.
   Array& set_requires_grad(bool wanted = true, std::string name = {}, Where where = Where::current());
   /// Was it not computed from something that requires a gradient?
   bool is_leaf(Where where = Where::current()) const;
   /// Differentiates this Array and adds the gradients to grad() of the leaves that it depends on. Without a
-  /// seed it has one element. Throws what eager::backward throws.
+  /// seed it must have one element. Throws the errors of eager::backward.
   void backward(BackwardOptions options = {}, Where where = Where::current()) const;
   void backward(const Array& seed, BackwardOptions options = {}, Where where = Where::current()) const;
-  /// What was accumulated. Throws Error (invalid_argument) unless it is a leaf that requires a gradient.
+  /// The accumulated gradient. Throws Error (invalid_argument) unless it is a leaf that requires a gradient.
   std::optional<Array> grad(Where where = Where::current()) const;
-  /// Forgets what was accumulated.
+  /// Drops the accumulated gradient.
   void zero_grad(Where where = Where::current()) const;
-  /// Puts `gradient` in the place of what was accumulated; of a leaf of 16 bits it may be f32 (see
+  /// Replaces the accumulated gradient by `gradient`. For a leaf of 16 bits it may be f32 (see
   /// BackwardOptions::wide_slots).
   void set_grad(const Array& gradient, Where where = Where::current()) const;
-  /// The same data, unknown to any tape. In lazy mode the two part when either is written to, by assign() or
-  /// an in-place operation: see Lazy.
+  /// The same data, which no tape records. In lazy mode the two stop sharing data when either is written to,
+  /// by assign() or an in-place operation: see Lazy.
   Array detach(Where where = Where::current()) const;
-  /// Calls `hook` with the cotangent of this Array in every later backward call that reaches it; what it
-  /// returns, if anything, goes on in its place. A hook that captures this Array keeps it, and so itself,
-  /// alive until it is removed: capture detach(), or call remove().
+  /// Calls `hook` with the cotangent of this Array in every later backward call that reaches it. A result of
+  /// the hook replaces the cotangent. A hook that captures this Array keeps the Array, and so itself, alive
+  /// until it is removed: capture detach(), or call remove().
   template <class F>
   HookHandle register_hook(F hook, Where where = Where::current()) const {
     if constexpr (std::is_void_v<std::invoke_result_t<F&, const Array&>>) {
@@ -296,9 +298,9 @@ class Array {
   /// A name for messages.
   Array& set_name(std::string name, Where where = Where::current());
 
-  // --- operators: NumPy's broadcasting, JAX's promotion of dtypes; numbers take the Array's dtype, complex
-  // ones (std::complex) the complex dtype of its precision. `/` of integers is f64, `+` of bools is or, `*`
-  // and. Throw Error (type) that names operator, types and the place.
+  // --- operators, with NumPy's broadcasting and JAX's promotion of dtypes. A number takes the Array's dtype;
+  // a complex one (std::complex) takes the complex dtype of its precision. `/` of integers is f64, `+` of
+  // bools is or, `*` is and. They throw Error (type) that names operator, types and source location.
 
   /// Element by element.
   friend Array operator+(const ArrayLike& x, const ArrayLike& y);
@@ -314,13 +316,13 @@ class Array {
   friend Array operator<=(const ArrayLike& x, const ArrayLike& y);
   friend Array operator>(const ArrayLike& x, const ArrayLike& y);
   friend Array operator>=(const ArrayLike& x, const ArrayLike& y);
-  /// Of bools, or of integers bit by bit.
+  /// For bools, or for integers bit by bit.
   friend Array operator!(const Array& x);
-  /// Of bools, or of integers bit by bit.
+  /// For bools, or for integers bit by bit.
   friend Array operator&(const ArrayLike& x, const ArrayLike& y);
   friend Array operator|(const ArrayLike& x, const ArrayLike& y);
-  /// x = x + y, not of a temporary: other handles to x keep what they have. But for a leaf that requires a
-  /// gradient, where gradients are off (no_grad), this is assign(): how parameters are updated.
+  /// x = x + y, not for a temporary: other handles to x keep their value. For a leaf that requires a
+  /// gradient, while gradients are off (no_grad), it is assign(): parameters are updated so.
   Array& operator+=(const ArrayLike& y) &;
   Array& operator-=(const ArrayLike& y) &;
   Array& operator*=(const ArrayLike& y) &;
@@ -329,30 +331,31 @@ class Array {
   /// Element (or sub-array) i along the first axis. Throws Error (invalid_argument) for one that is not
   /// there.
   Array operator[](const Index& i) const;
-  /// The elements (or sub-arrays) at these integers along the first axis, indices.shape + shape[1:]. As in
-  /// JAX negative ones count from the end, and what is out of range then counts as the end that is nearest.
-  /// The gradient adds up where an index stands twice. take() has other axes, and moves negative ones to 0.
-  /// Throws Error (type) for other dtypes: how many elements a mask of bools takes nobody knows before it
-  /// runs, so choose by where(), or set what it selects by at(mask).
+  /// The elements (or sub-arrays) at these integers along the first axis, of shape indices.shape + shape[1:].
+  /// As in JAX, a negative index counts from the end, and an index that is then out of range reads the
+  /// nearest end. The gradient of an element is the sum over all its indices. take() has other axes, and
+  /// clamps negative indices to 0. Throws Error (type) for other dtypes. A mask of bools is one of them,
+  /// since the number of elements that it selects is unknown before it runs: use where(), or set the selected
+  /// elements by at(mask).
   Array operator[](const Indices& indices) const;
-  /// x[{0, {1, 3}, newaxis, rows}] as NumPy's x[0, 1:3, None, rows]: of each axis in turn a position (the
-  /// result lacks the axis), a part {start, stop, step} ({}: all of it) or integers, which are read as
-  /// x[indices] reads them; `newaxis` and `ellipsis` as there. x[{rows, columns}] takes the elements (or
-  /// sub-arrays) that pairs of rows and columns name: indices broadcast, and their shape stands where they
-  /// stand, or, where other subscripts are between them, in front, positions counting as indices then.
-  /// Throws Error (invalid_argument) for more of them than axes and positions that are not there, Error
-  /// (type) as x[indices].
+  /// x[{0, {1, 3}, newaxis, rows}] is NumPy's x[0, 1:3, None, rows]. Each axis in turn has one subscript: a
+  /// position (the result lacks the axis), a slice {start, stop, step} ({}: all of it), or integers, which
+  /// are read as in x[indices]; `newaxis` and `ellipsis` are as in NumPy. x[{rows, columns}] reads the
+  /// elements (or sub-arrays) at pairs of a row and a column. The indices broadcast. Their shape takes the
+  /// position of their axes in the result, or comes first if other subscripts are between them; positions
+  /// count as indices then. Throws Error (invalid_argument) for more subscripts than axes and for positions
+  /// out of range, Error (type) as x[indices].
   Array operator[](std::initializer_list<Subscript> subscripts) const {
     return (*this)[std::span(subscripts.begin(), subscripts.size())];
   }
   /// The same.
   Array operator[](std::span<const Subscript> subscripts) const;
-  /// x.at(i).set(v): this Array with other elements at a place. See At (tidu/frontend/at.hpp), for errors
-  /// too.
+  /// x.at(i).set(v): this Array with other elements at some positions. See At (tidu/frontend/at.hpp), also
+  /// for errors.
   At at(const Index& i) const;
-  /// Places that are data: integers, or bools of the extents of the first axes.
+  /// Positions as data: integers, or bools of the extents of the first axes.
   At at(const Indices& indices) const;
-  /// What x[{...}] reads.
+  /// The elements that x[{...}] reads.
   At at(std::initializer_list<Subscript> subscripts) const;
   /// The same.
   At at(std::span<const Subscript> subscripts) const;
@@ -362,11 +365,12 @@ class Array {
   Array slice(std::initializer_list<Slice> parts, Where where = Where::current()) const;
   /// Converted to another dtype: itself, no copy, where it has that one (copy() makes one).
   Array to(DType dtype, Where where = Where::current()) const;
-  /// On the device of that executor (cuda(), or cpu() for the host): itself where it is there, else a copy,
-  /// through which gradients flow back to where this is (device_put). Operations on Arrays there are done by
-  /// the executor that was named last, which outlives them. Nothing else moves an Array: operations on Arrays
-  /// of two devices throw Error (invalid_argument) that says which is where. To the host it waits for the
-  /// elements, and evaluates what is lazy. Throws Error (execution, out_of_memory).
+  /// This Array on the device of that executor (cuda(), or cpu() for the host): itself if it is there
+  /// already, else a copy, through which gradients flow back to this Array's device (device_put). Operations
+  /// on Arrays of the device run on the executor that was named last, which must outlive them. Arrays are
+  /// copied between devices by this function only: operations on Arrays of two devices throw Error
+  /// (invalid_argument) that names both. A copy to the host waits for the elements, and evaluates lazy
+  /// Arrays. Throws Error (execution, out_of_memory).
   Array to(const eager::BackwardExecutor<Tensor>& executor, Where where = Where::current()) const;
   /// The same elements in another shape, of which one extent may be -1.
   Array reshape(const Shape& shape, Where where = Where::current()) const;
@@ -411,9 +415,9 @@ class Array {
   frontend_detail::Body* body_ = nullptr;
 };
 
-/// An operand: an Array, or a number, which takes the dtype of the Array that it meets; and the place where
-/// it stands. It borrows the Array. Operations throw Error (type) for a whole number that this dtype does not
-/// hold.
+/// An operand, with its source location: an Array, or a number, which takes the dtype of the Array that it is
+/// combined with. It borrows the Array. Operations throw Error (type) for an integer that this dtype cannot
+/// represent.
 class ArrayLike {
  public:
   /// An Array as it is.
@@ -427,11 +431,11 @@ class ArrayLike {
   requires std::is_floating_point_v<T> ArrayLike(std::complex<T> number, Where where = Where::current())
       : number_(number.real()), imaginary_(static_cast<double>(number.imag())), where_(where) {}
   const Array* array() const { return array_; }
-  /// Of a complex one the real part.
+  /// The number; of a complex one its real part.
   const Number& number() const { return number_; }
   /// Nothing of a number that is not complex, be it 0 or not.
   std::optional<double> imaginary() const { return imaginary_; }
-  /// Of a number that meets no Array.
+  /// The dtype of a number that is combined with no Array.
   DType dtype() const { return imaginary_ ? c128 : number_.dtype(); }
   Where where() const { return where_; }
 

@@ -1,6 +1,5 @@
-// at.hpp - an Array with other elements at a place: x.at(place).set(v), as JAX writes it. Nothing is changed
-// in place: each function returns a new Array of x's type, and x stays what it is. It is differentiated by x
-// and by v.
+// at.hpp - functional updates of an Array: x.at(i).set(v), as JAX writes it. Each function returns a new
+// Array of x's type and leaves x unchanged. The result is differentiable in x and in v.
 #pragma once
 
 #include <cstdint>
@@ -12,37 +11,40 @@
 
 namespace tidu {
 
-/// An Array and a place in it: what Array::at() gives. Where v takes the place's shape by NumPy's
-/// broadcasting and has a dtype that x's holds (a number takes x's), the elements there become what the
-/// function's name says; the place is
+/// An Array and selected positions in it: the result of Array::at(). v broadcasts to the shape of the
+/// selection as in NumPy, and has a dtype that x's can represent (a number takes x's). The function's name
+/// says which elements the result has at these positions. The selection is
 ///
 ///   at(i)                 along the first axis, of shape shape[1:]
-///   at({{1, 3}, 0})       what x[{{1, 3}, 0}] reads: parts, with steps also, positions, indices
-///   at(indices)           integers along the first axis, indices.shape + shape[1:]: negative ones count from
-///                         the end, and what is out of range then is left out (x[indices] reads the end that
-///                         is nearest), as in JAX
+///   at({{1, 3}, 0})       that of x[{{1, 3}, 0}]: slices, also with steps, positions, indices
+///   at(indices)           integers along the first axis, of shape indices.shape + shape[1:]: negative ones
+///                         count from the end, and those that are then out of range are dropped, as in JAX
+///                         (x[indices] reads the nearest end)
 ///   at({rows, columns})   integers for each of the first axes, which broadcast: as x[{rows, columns}]
 ///   at(mask)              bools of the extents of the first axes; v has the shape of the others (a number,
-///                         where there are none), and goes wherever the mask is true
+///                         if there are none), and replaces all positions where the mask is true
 ///
-/// All throw Error that names function, types and the user's place: type for v of another shape or dtype, for
+/// All throw Error that names function, types and the user's source location: type for v of another shape or
+/// dtype, for indices that are no integers and masks of other extents; invalid_argument for an i out of
+/// range.
 /// indices that are no integers and masks of other extents; invalid_argument for an i that is not there.
 class At {
  public:
-  /// What is there. Throws Error (invalid_argument) for a mask, of which nobody knows how much it selects.
+  /// The selected elements. Throws Error (invalid_argument) for a mask, whose number of selected elements is
+  /// unknown.
   Array get(Where where = Where::current()) const;
-  /// v itself. Where an index stands several times, the last one counts.
+  /// v itself. If an index occurs several times, the last one counts.
   Array set(const ArrayLike& v) const;
-  /// What is there + v. Where an index stands several times, all are added.
+  /// The selected elements + v. If an index occurs several times, all are added.
   Array add(const ArrayLike& v) const;
-  /// The less of what is there and v. Where an index stands several times, the least counts.
+  /// The minimum of the selected elements and v. If an index occurs several times, it is the minimum of all.
   Array min(const ArrayLike& v) const;
-  /// The greater of what is there and v. Where an index stands several times, the greatest counts.
+  /// The maximum of the selected elements and v. If an index occurs several times, it is the maximum of all.
   Array max(const ArrayLike& v) const;
-  /// What is there * v. Throws Error (invalid_argument) for indices: what several of them do to one element
-  /// no primitive computes.
+  /// The selected elements * v. Throws Error (invalid_argument) for indices: no primitive computes the effect
+  /// of several indices on one element.
   Array multiply(const ArrayLike& v) const;
-  /// What is there / v, of floating and complex x; throws as multiply().
+  /// The selected elements / v, for floating and complex x; throws as multiply().
   Array divide(const ArrayLike& v) const;
 
  private:

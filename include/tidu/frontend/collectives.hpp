@@ -1,7 +1,7 @@
-// collectives.hpp - psum, all_gather, reduce_scatter and ppermute of Arrays: data-parallel programs, of which
-// each rank runs the same code on data of its own. The executor that runs them knows what an axis is: one of
-// with_axes() (tidu/mpi.hpp, tidu/cuda.hpp), or, for an axis of one rank, any. See primitives/collectives.hpp
-// for how they are differentiated.
+// collectives.hpp - psum, all_gather, reduce_scatter and ppermute of Arrays, for data-parallel programs: each
+// rank runs the same code on its own data. The executor of the program defines the axes: one made by
+// with_axes() (tidu/mpi.hpp, tidu/cuda.hpp), or, for an axis of one rank, any executor. See
+// primitives/collectives.hpp for their derivatives.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace tidu {
 /// not bound to as many ranks.
 Array psum(const Array& x, std::string_view axis_name, std::int64_t axis_size,
            Where where = Where::current());
-/// Every rank's x in order of ranks, along a new axis at place `all_gather_dimension`, or, `tiled`, one after
-/// another along that axis. Throws Error (type, execution).
+/// The x of all ranks, in order of ranks, stacked along a new axis at position `all_gather_dimension` or, if
+/// `tiled`, concatenated along that axis. Throws Error (type, execution).
 Array all_gather(const Array& x, std::string_view axis_name, std::int64_t axis_size,
                  std::int64_t all_gather_dimension = 0, bool tiled = false, Where where = Where::current());
 /// This rank's part of psum(x) along `scatter_dimension`, which is of extent `axis_size` and goes, or,

@@ -1,9 +1,8 @@
-// control_flow.hpp - loops of functions of Arrays, and choices between them, as one operation: scan,
-// while_loop, fori_loop, cond and switch_case, as in jax.lax. The functions are traced once for each call
-// (put compile() around it to trace once), whatever the number of steps and whichever is chosen, so they must
-// not ask for data. Arrays that they use beside their arguments count as they are, as if they were arguments:
-// they have their gradients. Every transform goes through, to any order, but reverse mode through a loop that
-// nothing bounds.
+// control_flow.hpp - loops and conditionals over functions of Arrays, each as one operation: scan,
+// while_loop, fori_loop, cond and switch_case, as in jax.lax. The functions are traced once for each call,
+// whatever the number of steps or the choice, so they must not read data. With compile() around the call they
+// are traced once. Arrays that the functions capture are treated as arguments: they have gradients. All
+// transforms apply, to any order, except reverse mode through a loop without a bound on its steps.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ namespace tidu {
 
 namespace frontend_detail {
 
-/// What a scan is told, checked: Arrays like those that a step gets, and how many steps there are.
+/// The checked arguments of a scan: Arrays of the types that a step gets, and the number of steps.
 struct ScanCall {
   ScanCall(std::vector<Array> carries, std::vector<Array> xs, std::optional<std::int64_t> length,
            Where where);
@@ -45,23 +44,23 @@ std::vector<Array> run_while(const std::vector<Array>& carries, const Traced& st
 /// The last carries of `length` steps, of which `first` is the first one's number, that got it and a carry.
 std::vector<Array> run_fori(const std::vector<Array>& carries, const Traced& step, std::int64_t first,
                             std::int64_t length, Where where);
-/// Of so many steps from lower to upper, of which at most max_steps are taken, refusing numbers that i32 does
-/// not hold.
+/// The number of steps from lower to upper, at most max_steps. Throws for numbers that i32 cannot represent.
 std::int64_t fori_length(std::int64_t lower, std::int64_t upper, std::optional<std::int64_t> max_steps,
                          Where where);
-/// A bound as an i64; what that does not hold is its greatest.
+/// A bound as an i64; larger ones saturate.
 template <class T>
 std::int64_t bound_of(T x) {
   const auto bound = static_cast<std::int64_t>(x);
   return std::is_unsigned_v<T> && bound < 0 ? std::numeric_limits<std::int64_t>::max() : bound;
 }
-/// Arrays of one integer dtype: of one number that of the other, which has to hold it.
+/// Both bounds as Arrays of one integer dtype: a number takes the dtype of the other one, which has to
+/// represent it.
 std::pair<Array, Array> fori_bounds(const Array& lower, const Array& upper, bool lower_is_number,
                                     bool upper_is_number, Where where);
 
 /// The index of a cond that takes the true function: a scalar bool, of a number whether it is not 0.
 Array condition(const ArrayLike& predicate);
-/// The index of one of `count` branches, moved into range.
+/// The index of one of `count` branches, clamped to the range.
 Array branch_index(const ArrayLike& index, std::size_t count);
 /// Refuses an empty list of branches.
 void require_branches(std::size_t count, Where where);
@@ -120,14 +119,14 @@ inline constexpr bool is_pair<std::tuple<A, B>> = true;
 ///
 ///   carry = init;  for each slice x of xs:  (carry, y) = f(carry, x)
 ///
-/// as one operation; returns a pair of the last carry and the ys, stacked along a new leading axis. `init`,
-/// `xs` and what f returns are Arrays or structures of such (see tree.hpp); xs are sliced along their leading
-/// axes, which have one extent, `length` where it is given. Without xs (std::nullopt) length says how many
-/// steps there are, and without ys f returns std::nullopt in their place. The carry that f returns has the
-/// structure and types of the one that it gets; what is no Array in it stays as it is. `reverse`: from the
-/// last slice to the first; ys lie where their xs do. Memory for a gradient grows with the number of steps by
-/// what each of them keeps; checkpoint(f) keeps carries and slices alone. Throws Error (invalid_argument,
-/// type) where these do not fit, and what tracing throws.
+/// as one operation. Returns a pair of the last carry and the ys, stacked along a new leading axis. `init`,
+/// `xs` and the results of f are Arrays or structures of Arrays (see tree.hpp). xs are sliced along their
+/// leading axes, which have one extent, `length` if it is given. Without xs (std::nullopt) length is the
+/// number of steps, and without ys f returns std::nullopt for them. The carry that f returns has the
+/// structure and types of its argument; members that are no Arrays are unchanged. `reverse`: from the last
+/// slice to the first; each y has the index of its x. Memory for a gradient is the residuals of a step times
+/// the number of steps; with checkpoint(f) it is carries and slices alone. Throws Error (invalid_argument,
+/// type) when these do not fit, and the errors of tracing.
 template <class F, class Init, class Xs>
 auto scan(const F& f, const Init& init, const Xs& xs, std::optional<std::int64_t> length = std::nullopt,
           bool reverse = false, Where where = Where::current()) {
@@ -150,16 +149,17 @@ auto scan(const F& f, const Init& init, const Xs& xs, std::optional<std::int64_t
 ///
 ///   carry = init;  while (cond(carry)) carry = body(carry)
 ///
-/// as one operation; returns the last carry. `init` and what body returns are Arrays or structures of such
-/// (see tree.hpp), of one structure and types; what is no Array in them stays as it is. cond returns one
-/// bool. cond and body are traced once, on Arrays without data. With `max_steps` the loop ends after so many
-/// steps at the latest, whatever cond says, and has gradients, for which memory is taken as for a scan of
-/// max_steps steps. Without, only forward mode goes through (jvp, jacfwd), and reverse mode throws Error
-/// (ad_rule). Under vmap with examples that end apart all go on until the last one ends; body is then
-/// computed of carries for which cond does not hold, too, whose results are dropped. What they compute of
-/// captured Arrays alone is computed once, before the loop, whether it takes a step or not. A loop whose cond
-/// always holds never ends: nothing looks for it, and nothing but the end of the process ends it. Throws
-/// Error (invalid_argument, type) where these do not fit, and what tracing throws.
+/// as one operation. Returns the last carry. `init` and the results of body are Arrays or structures of
+/// Arrays (see tree.hpp), of one structure and types; members that are no Arrays are unchanged. cond returns
+/// one bool. cond and body are traced once, on Arrays without data.
+///
+/// With `max_steps` the loop ends after that many steps at the latest, and has gradients, whose memory is
+/// that of a scan of max_steps steps. Without it only forward mode applies (jvp, jacfwd), and reverse mode
+/// throws Error (ad_rule). Under vmap all examples go on until the last one ends: body is then also evaluated
+/// on carries of examples that have ended, and those results are dropped. Computations on captured Arrays
+/// alone run once, before the loop, even if it takes no step. A loop whose cond always holds never ends; tidu
+/// does not detect it. Throws Error (invalid_argument, type) when these do not fit, and the errors of
+/// tracing.
 template <class Cond, class Body, class Init>
 auto while_loop(const Cond& cond, const Body& body, const Init& init,
                 std::optional<std::int64_t> max_steps = std::nullopt, Where where = Where::current()) {
@@ -232,16 +232,17 @@ auto fori_loop(const Lower& lower, const Upper& upper, const Body& body, const I
   }
 }
 
-/// true_fn(operands...) where `predicate`, a scalar, holds, else false_fn(operands...), as one operation: the
-/// function that is chosen runs alone, but where vmap maps over the predicate, or the executor knows no
-/// control flow (CUDA): there both run, and what they give is chosen from. A predicate that is a number
-/// counts as whether it is not 0. Operands and what the functions return are Arrays or structures of such
-/// (see tree.hpp); both return the same structure, of Arrays of the same types, with what is no Array in it
-/// equal. What the function that is not chosen would make (an infinity, a NaN) is in no gradient. Where both
-/// run for what vmap maps, it meets cotangents of zero, as with where(), on the way to captured Arrays of
-/// axes that vmap does not map, and on no other. What they compute of captured Arrays alone is a part of
-/// them, too, and has no data when they are traced. Throws Error (invalid_argument, type) where these do not
-/// fit, and what tracing throws.
+/// true_fn(operands...) if `predicate`, a scalar, holds, else false_fn(operands...), as one operation. Only
+/// the chosen function runs, with two exceptions: under vmap over the predicate, and on executors without
+/// control flow (CUDA). There both run, and a selection follows. A predicate that is a number holds if it is
+/// not 0. Operands and the results of the functions are Arrays or structures of Arrays (see tree.hpp). Both
+/// functions return the same structure, of Arrays of the same types, with equal members otherwise.
+///
+/// The results of the function that is not chosen (an infinity, a NaN) are in no gradient. When both run
+/// under vmap, it gets cotangents of zero, as with where(), on the way to captured Arrays without a mapped
+/// axis, and no cotangents otherwise. Computations on captured Arrays alone belong to the functions too, and
+/// have no data while they are traced. Throws Error (invalid_argument, type) when these do not fit, and the
+/// errors of tracing.
 template <class TrueF, class FalseF, class... Operands>
 auto cond(const ArrayLike& predicate, const TrueF& true_fn, const FalseF& false_fn,
           const Operands&... operands) {
@@ -255,8 +256,8 @@ auto cond(const ArrayLike& predicate, const TrueF& true_fn, const FalseF& false_
   return branches.choose(index);
 }
 
-/// branches[index](operands...), where `index`, a scalar of integers, is moved into range; else as cond.
-/// `branches`: a tuple of functions, or a vector or array of such.
+/// branches[index](operands...), where `index`, an integer scalar, is clamped to the range; else as cond.
+/// `branches`: a tuple of functions, or a vector or array of functions.
 template <class Functions, class... Operands>
 auto switch_case(const ArrayLike& index, const Functions& branches, const Operands&... operands) {
   using namespace frontend_detail;

@@ -1,5 +1,5 @@
 // creation.hpp - Arrays from numbers. All throw Error (type, invalid_argument) that names function, types and
-// the user's place.
+// the user's source location.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tidu {
 
-/// A number, or a list of such: what array() takes.
+/// A number, or a nested list of numbers: the argument of array().
 class Nested {
  public:
   /// A number: bool, i64 of integers, f64 of floating ones.
@@ -47,29 +47,29 @@ template <class T>
 Array array(const std::vector<T>& elements, const Shape& shape) {
   return array(std::span<const T>(elements), shape);
 }
-/// Of one value everywhere.
+/// All elements 0.
 Array zeros(const Shape& shape, DType dtype = f64, Where where = Where::current());
 Array ones(const Shape& shape, DType dtype = f64, Where where = Where::current());
 /// That value everywhere, converted to the dtype, as array() does.
 Array full(const Shape& shape, Number value, DType dtype = f64, Where where = Where::current());
-/// Of the type of x.
+/// All elements 0, of the type of x.
 Array zeros_like(const Array& x, Where where = Where::current());
 Array ones_like(const Array& x, Where where = Where::current());
 /// That value everywhere, of the type of x.
 Array full_like(const Array& x, Number value, Where where = Where::current());
 /// 0, 1, … n - 1.
 Array arange(std::int64_t n, DType dtype = i64, Where where = Where::current());
-/// start, start + step, … below stop: start + i * step, of whole numbers with no rounding but that of the
-/// dtype. Throws Error (invalid_argument) for a step of 0 and for what has no end, Error (type) for a number
-/// that an integer dtype does not hold.
+/// start, start + step, … below stop: start + i * step. Integers are exact except for the rounding of the
+/// dtype. Throws Error (invalid_argument) for a step of 0 and for an infinite sequence, Error (type) for a
+/// number that an integer dtype cannot represent.
 Array arange(Number start, Number stop, Number step = 1, DType dtype = f64, Where where = Where::current());
 /// 0, 1, … below n.
 template <class T>
 requires std::is_floating_point_v<T> Array arange(T n, DType dtype = f64, Where where = Where::current()) {
   return arange(0.0, n, 1.0, dtype, where);
 }
-/// `count` numbers from start to stop, both included; of an integer dtype the greatest whole numbers that are
-/// not above them, of bools whether they differ from 0. Throws Error (invalid_argument) for a count below 0.
+/// `count` numbers from start to stop, both included. For an integer dtype they are rounded down; for bools
+/// they are true unless 0. Throws Error (invalid_argument) for a count below 0.
 Array linspace(double start, double stop, std::int64_t count = 50, DType dtype = f64,
                Where where = Where::current());
 /// The n x n identity.

@@ -1,9 +1,8 @@
-// custom.hpp - functions of Arrays with derivatives of the user's own, and functions whose derivative
-// computes anew what it reads: custom_jvp, custom_vjp, checkpoint. Called like the function, which they trace
-// at each call (put compile() around them to trace once). Arguments and results are Arrays, of floating or
-// complex dtype for the first two, or vectors and tuples of such. Other Arrays that the functions use count
-// as they are for checkpoint, as if they were arguments; for the first two they are constants, and refused
-// where they require a gradient or are traced.
+// custom.hpp - functions of Arrays with derivatives of the user, custom_jvp and custom_vjp, and functions
+// whose derivative rematerializes, checkpoint. They are called like the function, which they trace at each
+// call (with compile() around them, once). Arguments and results are Arrays, of floating or complex dtype for
+// the first two, or vectors and tuples of Arrays. Captured Arrays have derivatives in checkpoint, as if they
+// were arguments. In the first two they are constants, and an error if they require a gradient or are traced.
 #pragma once
 
 #include <functional>
@@ -29,7 +28,7 @@ std::vector<Array> call_custom(const Primitive& primitive, Attributes attributes
 std::vector<Array> call_checkpoint(const Graph& graph, const CheckpointPolicy& policy,
                                    const std::vector<Array>& arguments, Where where);
 
-/// f of the tuple's items, traced; what it returned is kept in `result`.
+/// Traces f on the tuple's items; its result is kept in `result`.
 template <class F, class Arguments, class Result>
 Traced trace_items(const F& f, const Arguments& arguments, std::optional<Result>& result,
                    const std::string& name, Where where) {
@@ -70,15 +69,15 @@ Key128 identity_of() {
 
 /// The rules of a custom function, traced for some arguments, as attributes of these names.
 using TraceRules = std::function<std::vector<Graph>()>;
-/// Those that `trace` gives. Where the rule of the same function (`identity`, and `function`, its graph) is
-/// being traced already on this thread, or rules are traced within rules too deep, they are deferred: what
-/// `later` gives traces them when a derivative asks for them.
+/// The rules that `trace` makes. If the rule of the same function (`identity`, and `function`, its graph) is
+/// being traced already on this thread, or rules nest too deep, the rules are deferred: the result of `later`
+/// traces them when a derivative needs them.
 Attributes rules_of(const Key128& identity, const Graph& function, const std::vector<std::string>& names,
                     const TraceRules& trace, const std::function<TraceRules()>& later);
 
 }  // namespace frontend_detail
 
-/// What custom_jvp returns.
+/// The result of custom_jvp.
 template <class F, class Jvp>
 class CustomJvp {
  public:
@@ -136,16 +135,17 @@ class CustomJvp {
 };
 
 /// f with the JVP `rule`, which is linear in the tangents: rule(primals..., tangents...) returns a pair of
-/// f's result and its tangent, or rule(primals..., result, tangents...) the tangent alone. The result is the
-/// one of the call, with this rule as its derivative, at every order and in every mode: a rule that is the
-/// derivative of what f computes, though no step of f has one (a root found by bisection), has right
-/// derivatives of any order. A rule may call f with its rule, as what custom_jvp returned; it is traced for a
-/// derivative that gets so far then, so that what it captures by reference has to live as long. See
-/// ops::custom_jvp_call. Throws what tracing throws; Error (type) where rule does not fit f; Error
-/// (invalid_argument) where f or rule uses an Array that requires a gradient (but under no_grad) or is
-/// traced, and is no argument. Data that changes from call to call belongs in an argument: what f and rule
-/// capture becomes part of their graphs, of which each is derived, compiled and kept by itself, up to a
-/// number of graphs and of bytes (eager::set_template_bytes_limit, compile_cache()).
+/// f's result and its tangent, or rule(primals..., result, tangents...) the tangent alone. The result of the
+/// call has this rule as its derivative, at every order and in every mode. So the derivatives of any order
+/// are right even if no step of f has a derivative, as of a root found by bisection.
+///
+/// A rule may call f with its rule, as returned by custom_jvp. Such a rule is traced for derivatives of
+/// higher order on demand, so objects that it captures by reference have to live as long. Data that changes
+/// from call to call belongs in an argument: captured data becomes part of the graphs of f and rule, and each
+/// such graph is derived, compiled and cached by itself, up to a number of graphs and of bytes
+/// (eager::set_template_bytes_limit, compile_cache()). See ops::custom_jvp_call. Throws the errors of
+/// tracing; Error (type) if rule does not fit f; Error (invalid_argument) if f or rule captures an Array that
+/// is traced, or that requires a gradient (except under no_grad).
 template <class F, class Jvp>
 CustomJvp<std::decay_t<F>, std::decay_t<Jvp>> custom_jvp(F&& f, Jvp&& rule, Where where = Where::current()) {
   return {std::forward<F>(f), std::forward<Jvp>(rule), where};
@@ -175,7 +175,7 @@ struct TakesAll {
 
 }  // namespace frontend_detail
 
-/// What custom_vjp returns.
+/// The result of custom_vjp.
 template <class F, class Forward, class Backward>
 class CustomVjp {
  public:
@@ -251,7 +251,7 @@ requires(!std::is_same_v<std::decay_t<Backward>, Where>) auto custom_vjp(F&& f, 
                                                      where);
 }
 
-/// What checkpoint returns.
+/// The result of checkpoint.
 template <class F>
 class Checkpointed {
  public:
@@ -279,8 +279,8 @@ class Checkpointed {
   Where where_;
 };
 
-/// f, of whose intermediate values its derivative keeps what `policy` says and computes the others anew. What
-/// f uses beside its arguments is kept, and has its derivative. See ops::checkpoint.
+/// f with rematerialization: its derivative keeps the intermediate values that `policy` selects and
+/// recomputes the others. Captured Arrays are kept, and have derivatives. See ops::checkpoint.
 template <class F>
 Checkpointed<std::decay_t<F>> checkpoint(F&& f, CheckpointPolicy policy = CheckpointPolicy::nothing(),
                                          Where where = Where::current()) {

@@ -1,4 +1,4 @@
-// explain.hpp - why an Array gets no gradient, or a zero one; and the tape behind it, to look at.
+// explain.hpp - explains why an Array gets no gradient, or a zero one; and access to the tape for inspection.
 #pragma once
 
 #include <string_view>
@@ -15,9 +15,10 @@ namespace tidu {
 eager::Explanation explain(const Array& target, const Array& root, std::string_view name = {},
                            Where where = Where::current());
 
-/// What the tape knows of an Array, for what takes a tape: eager::to_json, to_dot and to_html of a list of
-/// these show what backward from them would run and what is kept for it. Has no trace when nothing was
-/// recorded. Throws Error (invalid_argument) for an Array that is being traced.
+/// The tape's record of an Array, for functions that inspect a tape: eager::to_json, to_dot and to_html of a
+/// list of these show the operations that backward from them would run and the values that are kept for it.
+/// It has no trace if nothing was recorded. Throws Error (invalid_argument) for an Array that is being
+/// traced.
 eager::EagerOutput tape_output(const Array& root, Where where = Where::current());
 
 }  // namespace tidu

@@ -1,5 +1,5 @@
-// fields.hpp - the members of a structure, as a list: of an aggregate by structured bindings, of another
-// class by what its tidu_fields() says.
+// fields.hpp - the members of a structure as a list: of an aggregate by structured bindings, of another class
+// by its tidu_fields().
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ constexpr bool takes_any(std::index_sequence<I...>) {
   return requires { T{(static_cast<void>(I), AnyField())...}; };
 }
 
-/// How many members an aggregate has; none where that cannot be told: where one is an array or has no value
-/// of its own, where there is a base, or where there are more than max_fields.
+/// The number of members of an aggregate. None if it cannot be determined: for a member that is an array or
+/// an empty class, a base class, or more than max_fields members.
 template <class T>
 constexpr std::size_t count_fields() {
   if (requires { T{AnyBase<T>()}; }) return 0;

@@ -1,7 +1,7 @@
 // functions.hpp - functions of Arrays, with NumPy's names and broadcasting and JAX's promotion of dtypes.
-// Each is one operation on the tape, whatever it is made of. All throw Error (type, invalid_argument) that
-// names function, types and the user's place. Windows, linear algebra and random numbers have headers of
-// their own.
+// Each is one operation on the tape, even if it runs several primitives. All throw Error (type,
+// invalid_argument) that names function, types and the user's source location. Windows, linear algebra and
+// random numbers have their own headers.
 #pragma once
 
 #include <cstdint>
@@ -60,23 +60,23 @@ Array reciprocal(const Array& x, Where where = Where::current());
 Array square(const Array& x, Where where = Where::current());
 Array abs(const Array& x, Where where = Where::current());
 Array sign(const Array& x, Where where = Where::current());
-/// The function of that name. Integers and bools stay what they are: the result is x itself, no copy of it,
-/// and so it is of round, trunc and nan_to_num.
+/// The function of that name. For integers and bools the result is x itself, not a copy, as it is for round,
+/// trunc and nan_to_num.
 Array floor(const Array& x, Where where = Where::current());
 Array ceil(const Array& x, Where where = Where::current());
-/// To the nearest integer, ties to even. Integers and bools stay what they are.
+/// Rounds to the nearest integer, ties to even. Integers and bools are unchanged.
 Array round(const Array& x, Where where = Where::current());
-/// Without the fraction: toward 0. Integers and bools stay what they are.
+/// Drops the fraction: rounds toward 0. Integers and bools are unchanged.
 Array trunc(const Array& x, Where where = Where::current());
 /// max(x, 0), with derivative 0 at 0.
 Array relu(const Array& x, Where where = Where::current());
-/// Where it is neither infinite nor NaN, of complex numbers in both parts.
+/// Is the element neither infinite nor NaN? For complex numbers both parts count.
 Array isfinite(const Array& x, Where where = Where::current());
-/// Where it, or a part of it, is not a number.
+/// Is the element, or a part of it, NaN?
 Array isnan(const Array& x, Where where = Where::current());
-/// Where it is infinite, of either sign, or a part of it is.
+/// Is the element, or a part of it, infinite, of either sign?
 Array isinf(const Array& x, Where where = Where::current());
-/// Of complex numbers; of other x these are x itself (no copy), zeros and x itself.
+/// For complex numbers; for other x these are x itself (no copy), zeros and x itself.
 Array real(const Array& x, Where where = Where::current());
 Array imag(const Array& x, Where where = Where::current());
 Array conj(const Array& x, Where where = Where::current());
@@ -87,8 +87,8 @@ Array polygamma(std::int64_t n, const Array& x, Where where = Where::current());
 /// The same values; gradients do not pass.
 Array stop_gradient(const Array& x, Where where = Where::current());
 
-/// x^y. Of integers f64, since y may be negative; but by a whole number of the program (pow(n, 2)) that is
-/// not, integer_pow: integers, which wrap.
+/// x^y. For integers the result is f64, since y may be negative. If y is a nonnegative integer constant
+/// (pow(n, 2)), it is integer_pow: integers, which wrap.
 Array pow(const ArrayLike& x, const ArrayLike& y);
 /// x to an integer power, which may be negative.
 Array integer_pow(const Array& x, std::int64_t y, Where where = Where::current());
@@ -112,7 +112,7 @@ Array hypot(const ArrayLike& x, const ArrayLike& y);
 Array logaddexp(const ArrayLike& x, const ArrayLike& y);
 /// The number next to x in the direction of y.
 Array nextafter(const ArrayLike& x, const ArrayLike& y);
-/// Of truth values, as bool: any number but 0 is true. The operators &, | and ! take integers bit by bit.
+/// Truth values, as bool: any number but 0 is true. The operators &, | and ! take integers bit by bit.
 Array logical_and(const ArrayLike& x, const ArrayLike& y);
 Array logical_or(const ArrayLike& x, const ArrayLike& y);
 Array logical_xor(const ArrayLike& x, const ArrayLike& y);
@@ -122,12 +122,12 @@ Array logical_not(const Array& x, Where where = Where::current());
 Array where(const Array& condition, const ArrayLike& x, const ArrayLike& y);
 /// x between lo and hi; no gradient passes at or beyond a bound.
 Array clip(const Array& x, const ArrayLike& lo, const ArrayLike& hi);
-/// x with numbers in the places of NaN and of the infinities: the greatest and the least of its dtype, where
-/// none is given. No gradient passes there.
+/// x with NaN and the infinities replaced by numbers. The defaults for infinities are the greatest and the
+/// least number of the dtype. No gradient passes through replaced elements.
 Array nan_to_num(const Array& x, double nan = 0.0, std::optional<double> posinf = std::nullopt,
                  std::optional<double> neginf = std::nullopt, Where where = Where::current());
-/// |x - y| <= atol + rtol |y|, element by element, or the same infinity; NaN equals NaN when that is asked
-/// for.
+/// |x - y| <= atol + rtol |y|, element by element, or the same infinity. NaN equals NaN only if that is
+/// requested.
 Array isclose(const ArrayLike& x, const ArrayLike& y, double rtol = 1e-5, double atol = 1e-8,
               bool equal_nan = false);
 /// Is isclose true everywhere? A bool scalar.
@@ -163,15 +163,15 @@ Array log_softmax(const Array& x, const Axes& axes = -1, Where where = Where::cu
 /// Position (i32) of the greatest element, the first of equal ones; without an axis, in the flattened Array.
 Array argmax(const Array& x, std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current());
 Array argmin(const Array& x, std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current());
-/// The sum of what stands up to each place of an axis, itself included; from the end when `reverse`.
+/// Cumulative sum along an axis, each element included; from the end if `reverse`.
 Array cumsum(const Array& x, std::int64_t axis = 0, bool reverse = false, Where where = Where::current());
-/// The product of what stands up to each place of an axis, as cumsum.
+/// Cumulative product along an axis, as cumsum.
 Array cumprod(const Array& x, std::int64_t axis = 0, bool reverse = false, Where where = Where::current());
-/// The greatest of what stands up to each place of an axis, as cumsum.
+/// Cumulative maximum along an axis, as cumsum.
 Array cummax(const Array& x, std::int64_t axis = 0, bool reverse = false, Where where = Where::current());
-/// The least of what stands up to each place of an axis, as cumsum.
+/// Cumulative minimum along an axis, as cumsum.
 Array cummin(const Array& x, std::int64_t axis = 0, bool reverse = false, Where where = Where::current());
-/// logsumexp of what stands up to each place of an axis, as cumsum.
+/// Cumulative logsumexp along an axis, as cumsum.
 Array cumlogsumexp(const Array& x, std::int64_t axis = 0, bool reverse = false,
                    Where where = Where::current());
 
@@ -182,11 +182,11 @@ Array cumlogsumexp(const Array& x, std::int64_t axis = 0, bool reverse = false,
 Array sort(const Array& x, std::int64_t axis = -1, Where where = Where::current());
 /// Positions (i32) that sort x along the axis; equal elements keep their order.
 Array argsort(const Array& x, std::int64_t axis = -1, Where where = Where::current());
-/// Keys ascending, and the values, of the keys' shape, moved along with them.
+/// Keys in ascending order, and the values, of the keys' shape, permuted in the same way.
 std::pair<Array, Array> sort_key_val(const Array& keys, const Array& values, std::int64_t axis = -1,
                                      Where where = Where::current());
-/// Arrays of one shape, all moved along the axis so that the first is ascending, where it is equal the
-/// second, and so on for `num_keys` of them.
+/// Arrays of one shape, all permuted in the same way along the axis: sorted by the first, among equal
+/// elements by the second, and so on for `num_keys` of them.
 std::vector<Array> sort_all(std::span<const Array> operands, std::int64_t axis = -1,
                             std::int64_t num_keys = 1, Where where = Where::current());
 inline std::vector<Array> sort_all(std::initializer_list<Array> operands, std::int64_t axis = -1,
@@ -194,20 +194,21 @@ inline std::vector<Array> sort_all(std::initializer_list<Array> operands, std::i
   return sort_all(std::span(operands.begin(), operands.size()), axis, num_keys, where);
 }
 /// The k greatest along an axis, descending, and their positions (i32): both have extent k there. NaN counts
-/// as the greatest; of equals the first comes first.
+/// as the greatest; equal elements keep their order.
 std::pair<Array, Array> top_k(const Array& x, std::int64_t k, std::int64_t axis = -1,
                               Where where = Where::current());
 
-/// What stands in the middle of the sorted elements, or the mean of the two that do; without an axis, of all.
-/// NaN where there is one. Throws Error (type) where there is no element.
+/// The middle one of the sorted elements, or the mean of the two in the middle; without an axis, of all
+/// elements. NaN if an element is NaN. Throws Error (type) if there is no element.
 Array median(const ArrayLike& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false);
-/// Where values would be put into a `sorted` Array [n] so that it stays so: how many elements (i32; i64 for
-/// an n that i32 does not hold) are less, or, with side "right", not greater. The result has the shape of
-/// `values`. Throws Error (type, invalid_argument) for a `sorted` of other axes and another side.
+/// The positions at which values would be inserted into a `sorted` Array [n] so that it stays sorted: the
+/// number of elements (i32; i64 if i32 cannot represent n) that are less or, with side "right", not greater.
+/// The result has the shape of `values`. Throws Error (type, invalid_argument) for a `sorted` of other axes
+/// and another side.
 Array searchsorted(const Array& sorted, const ArrayLike& values, std::string_view side = "left",
                    Where where = Where::current());
 
-// --- products. Of bools: is there a pair of which both are true?
+// --- matmuls. For bools: is there a pair of which both are true?
 
 /// As NumPy's: [k] x [k], [m,k] x [k], [..., m,k] x [..., k,n] with leading axes broadcast.
 Array matmul(const Array& x, const Array& y, Where where = Where::current());
@@ -218,7 +219,7 @@ Array outer(const Array& x, const Array& y, Where where = Where::current());
 /// The sum over the last axes of both, [..., k] and [..., k]: x's other axes, then y's; products with a
 /// scalar.
 Array inner(const ArrayLike& x, const ArrayLike& y);
-/// Kronecker's product: y times each element of x, in its place, as one Array of shape x.shape * y.shape.
+/// Kronecker product: each element of x replaced by its product with y, of shape x.shape * y.shape.
 Array kron(const ArrayLike& x, const ArrayLike& y);
 /// The vector product along an axis of extent 3; other axes are broadcast.
 Array cross(const ArrayLike& x, const ArrayLike& y, std::int64_t axis = -1);
@@ -240,7 +241,7 @@ inline Array einsum(std::string_view spec, std::initializer_list<Array> operands
 
 // --- shapes
 
-/// One extent may be -1: what remains.
+/// One extent may be -1: it is computed from the number of elements.
 Array reshape(const Array& x, const Shape& shape, Where where = Where::current());
 /// The elements in one axis.
 Array flatten(const Array& x, Where where = Where::current());
@@ -248,9 +249,9 @@ Array flatten(const Array& x, Where where = Where::current());
 Array transpose(const Array& x, const Axes& permutation = {}, Where where = Where::current());
 /// With two axes exchanged.
 Array swapaxes(const Array& x, std::int64_t a, std::int64_t b, Where where = Where::current());
-/// With one axis at another place, the others in their order.
+/// With one axis at another position, the others in their order.
 Array moveaxis(const Array& x, std::int64_t from, std::int64_t to, Where where = Where::current());
-/// With new axes of extent 1 at these places of the result.
+/// With new axes of extent 1 at these positions of the result.
 Array expand_dims(const Array& x, const Axes& axes, Where where = Where::current());
 /// Without axes, all of extent 1.
 Array squeeze(const Array& x, const Axes& axes = {}, Where where = Where::current());
@@ -264,7 +265,7 @@ Array repeat(const Array& x, std::int64_t count, Where where = Where::current())
 Array tile(const Array& x, const Shape& counts, Where where = Where::current());
 /// In reverse order along `axes`, or along all.
 Array flip(const Array& x, const Axes& axes = {}, Where where = Where::current());
-/// Elements `shift` places further along `axis`; those that leave it at its end come in at its beginning.
+/// Rolls elements by `shift` positions along `axis`; those that leave it at its end enter at its beginning.
 Array roll(const Array& x, std::int64_t shift, std::int64_t axis, Where where = Where::current());
 /// The same of all elements in their order.
 Array roll(const Array& x, std::int64_t shift, Where where = Where::current());
@@ -306,8 +307,8 @@ Array slice(const Array& x, std::span<const Slice> parts, Where where = Where::c
 inline Array slice(const Array& x, std::initializer_list<Slice> parts, Where where = Where::current()) {
   return slice(x, std::span(parts.begin(), parts.size()), where);
 }
-/// x[start : start + sizes], where starts are integer scalars, one for each axis, each moved into
-/// [0, extent - size].
+/// x[start : start + sizes], where starts are integer scalars, one for each axis, each clamped to [0, extent
+/// - size].
 Array dynamic_slice(const Array& x, std::span<const Array> starts, const Shape& sizes,
                     Where where = Where::current());
 inline Array dynamic_slice(const Array& x, std::initializer_list<Array> starts, const Shape& sizes,
@@ -334,25 +335,25 @@ inline Array pad(const Array& x, std::initializer_list<PadWidth> widths, const A
                  Where where = Where::current()) {
   return pad(x, std::span(widths.begin(), widths.size()), value, where);
 }
-/// x of two axes or more with zero above (below) the diagonal of its last two; k moves the diagonal up.
+/// x of two axes or more with zero above (below) the diagonal of its last two; k shifts the diagonal up.
 Array tril(const Array& x, std::int64_t k = 0, Where where = Where::current());
 Array triu(const Array& x, std::int64_t k = 0, Where where = Where::current());
 /// The diagonal of the last two axes: [..., m, n] -> [..., min(m, n)].
 Array diagonal(const Array& x, Where where = Where::current());
-/// The square matrix that has the vector x on its k-th diagonal above the main one, and zeros elsewhere; of a
-/// matrix that diagonal.
+/// The square matrix that has the vector x on its k-th diagonal above the main one, and zeros elsewhere. For
+/// a matrix x, that diagonal.
 Array diag(const ArrayLike& x, std::int64_t k = 0);
-/// What neighbours along an axis differ by, n times over: x[1:] - x[:-1].
+/// The difference of neighbours along an axis, n times over: x[1:] - x[:-1].
 Array diff(const ArrayLike& x, std::int64_t n = 1, std::int64_t axis = -1);
-/// x.shape[:axis] + indices.shape + x.shape[axis+1:]: the sub-arrays at `indices` (integers, moved into
-/// range, negative ones to 0; x[indices] counts these from the end). The gradient adds up where an index
-/// stands twice.
+/// The sub-arrays at `indices` (integers, clamped to the range, negative ones to 0; x[indices] counts these
+/// from the end), of shape x.shape[:axis] + indices.shape + x.shape[axis+1:]. The gradient of a sub-array is
+/// the sum over all its indices.
 Array take(const Array& x, const Array& indices, std::int64_t axis = 0, Where where = Where::current());
 /// Along `axis` the elements at `indices`, which has x's rank.
 Array take_along_axis(const Array& x, const Array& indices, std::int64_t axis,
                       Where where = Where::current());
 /// x with `updates`, of x.shape[:axis] + indices.shape + x.shape[axis+1:], added to the sub-arrays at
-/// `indices` (moved into range): what stands at an index twice is added twice.
+/// `indices` (clamped to the range). If an index occurs twice, both updates are added.
 Array scatter_add(const Array& x, const Array& indices, const Array& updates, std::int64_t axis = 0,
                   Where where = Where::current());
 /// x with `updates` added along `axis` at `indices`; both have x's rank.

@@ -1,8 +1,8 @@
 // linalg.hpp - linear algebra of Arrays, with the names of jax.numpy.linalg and jax.scipy.linalg. Matrices
-// are the last two axes, leading axes are a batch, which is broadcast where there are two operands. Integers
-// and bools become f64. Signs and phases of vectors and where derivatives exist: see ops
+// are the last two axes; leading axes are a batch, which is broadcast between two operands. Integers and
+// bools become f64. For signs and phases of vectors, and for the domain of derivatives, see ops
 // (primitives/linalg.hpp). All throw Error (type, invalid_argument) that names function, types and the user's
-// place.
+// source location.
 #pragma once
 
 #include <tuple>
@@ -43,7 +43,7 @@ struct Triangle {
 /// left_side false x with x op(a) = b, for b [..., k, n] or [n].
 Array solve_triangular(const Array& a, const Array& b, const Triangle& how = {},
                        Where where = Where::current());
-/// x with (L Lᴴ) x = b, where `factor` is what cholesky() gives; with lower false (Uᴴ U) x = b.
+/// x with (L Lᴴ) x = b, where `factor` is the result of cholesky(); with lower false (Uᴴ U) x = b.
 Array cho_solve(const Array& factor, const Array& b, bool lower = true, Where where = Where::current());
 /// x with a x = b for an invertible a [..., n, n] and b [..., n, k] or [n], by LU factors.
 Array solve(const Array& a, const Array& b, Where where = Where::current());
@@ -52,17 +52,17 @@ Array inv(const Array& x, Where where = Where::current());
 
 // --- numbers
 
-/// [..., n, n] -> [...]. Written out up to n = 3, so that gradients exist everywhere; beyond, by LU factors,
-/// gradients exist where x is invertible.
+/// [..., n, n] -> [...]. Up to n = 3 by explicit formulas, so that gradients exist everywhere. For larger n
+/// by LU factors; gradients exist if x is invertible.
 Array det(const Array& x, Where where = Where::current());
-/// {sign, log|det x|}, so that det x = sign exp(log|det x|); of complex matrices the sign is a phase. 0 and
-/// -inf where x is singular.
+/// {sign, log|det x|}, so that det x = sign exp(log|det x|); for complex matrices the sign is a phase. 0 and
+/// -inf if x is singular.
 std::pair<Array, Array> slogdet(const Array& x, Where where = Where::current());
 /// The square root of the sum of squared magnitudes over the axes: the 2-norm of vectors, the Frobenius norm
 /// of matrices. NaN gradients at 0.
 Array norm(const Array& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
-/// (sum |x|^ord)^(1/ord) over the axes; the greatest and least |x| for ord = inf and -inf, how many are not
-/// zero for 0. Of no elements 0, but for negative ord inf.
+/// (sum |x|^ord)^(1/ord) over the axes; for ord = inf and -inf the greatest and least |x|, for 0 the number
+/// of nonzero elements. Without elements it is 0, and inf for negative ord.
 Array vector_norm(const Array& x, double ord = 2.0, const Axes& axes = {}, bool keepdims = false,
                   Where where = Where::current());
 

@@ -1,6 +1,6 @@
-// modes.hpp - what belongs to the calling thread while it computes with Arrays: whether operations are
-// recorded, who runs them, and what is watched. Each guard ends what it began; backward calls carry the
-// caller's modes to the threads that work for them.
+// modes.hpp - the modes of a thread that computes with Arrays: whether operations are recorded, which
+// executor runs them, anomaly detection and profiling. Each is set by a guard, which restores the former
+// mode. Backward calls carry the caller's modes to their worker threads.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ class GradMode {
 };
 
 /// While it lives, nothing is recorded: results require no gradient. Inside a function that is traced (jvp,
-/// vmap, compile, …) gradients and tangents do not pass what is computed under it; a guard outside of such a
-/// function changes nothing of its derivatives.
+/// vmap, compile, …) neither gradients nor tangents flow through operations under it. A guard outside of such
+/// a function does not change the function's derivatives.
 class NoGrad : public GradMode {
  public:
   NoGrad() : GradMode(false) {}
@@ -71,8 +71,8 @@ class ExplainGuard {
   bool before_;
 };
 
-/// What is run, recorded and differentiated is entered in `profile`; with what devices do meanwhile, for
-/// those that Arrays are on when it begins.
+/// Enters runs, recordings and differentiations in `profile`, also the steps of devices on which there are
+/// Arrays when it begins.
 class ProfileGuard {
  public:
   /// Until it is destroyed; `profile` outlives it.

@@ -1,8 +1,8 @@
-// nn.hpp - activations, normalisation and losses of neural networks, with the names of jax.nn (relu,
-// softplus, sigmoid, softmax, log_softmax, logsumexp and one_hot are in functions.hpp and creation.hpp). Each
+// nn.hpp - activations, normalisation and losses of neural networks, with the names of jax.nn. (relu,
+// softplus, sigmoid, softmax, log_softmax, logsumexp and one_hot are in functions.hpp and creation.hpp.) Each
 // is one operation on the tape. Integers and bools become f64. All throw Error (type, invalid_argument) that
-// names function, types and the user's place. They take an ArrayLike, so that a function of the same name
-// that you have for Arrays is the one that is called.
+// names function, types and the user's source location. They take an ArrayLike, so that a user's function of
+// the same name for Arrays is preferred.
 #pragma once
 
 #include <cstdint>

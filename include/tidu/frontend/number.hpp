@@ -1,4 +1,5 @@
-// number.hpp - a number as it stands in a program: whole numbers are kept whole.
+// number.hpp - Number: a constant of the program as an argument of functions of Arrays; integers are kept
+// exactly.
 #pragma once
 
 #include <bit>
@@ -14,18 +15,18 @@ namespace tidu {
 /// of 2^63 and more, which no dtype holds, is a floating one.
 class Number {
  public:
-  /// Of any arithmetic type, also where a Number is wanted.
+  /// From any arithmetic type, also as an implicit conversion.
   template <class T>
   requires std::is_arithmetic_v<T>
   constexpr Number(T value) : dtype_(dtype_for(value)) {
     bits_ = is_floating(dtype_) ? std::bit_cast<std::int64_t>(static_cast<double>(value))
                                 : static_cast<std::int64_t>(value);
   }
-  /// What converts to one, as enumerators do, which are whole, and elements of std::vector<bool>.
+  /// From types that convert to a number: enumerators, which are integers, and elements of std::vector<bool>.
   template <class T>
   requires(!std::is_arithmetic_v<T> && std::is_convertible_v<T, double>) constexpr Number(const T& value)
       : Number(plain(value)) {}
-  /// bool; i32 of what an int holds by its type, i64 of other whole ones; f64.
+  /// bool; i32 for types whose numbers all fit an int, i64 for other integers; f64.
   constexpr DType dtype() const { return dtype_; }
   /// A bool counts as one.
   constexpr bool is_whole() const { return !is_floating(dtype_); }
@@ -33,7 +34,7 @@ class Number {
   constexpr double value() const {
     return is_whole() ? static_cast<double>(bits_) : std::bit_cast<double>(bits_);
   }
-  /// Of a whole one.
+  /// The value of an integer.
   constexpr std::int64_t whole() const { return bits_; }
 
  private:

@@ -1,4 +1,5 @@
-// trace.hpp - a function of Arrays as a graph, and a graph as a function of Arrays.
+// trace.hpp - traces a function of Arrays to a graph, calls a graph as a function of Arrays, and compiles
+// functions.
 #pragma once
 
 #include <algorithm>
@@ -30,22 +31,23 @@ namespace tidu {
 
 namespace frontend_detail {
 
-/// A traced function: inputs are the arguments, then what it used from outside.
+/// A traced function: inputs are the arguments, then the captured values.
 struct Traced {
   Graph graph;
   std::vector<Array> captured;
 };
-/// `like`: of the types of the arguments, and where they are. Throws what f throws; Error (invalid_argument)
-/// where f asks for data, or returns an Array without a value or one of a trace that has ended; and, where it
-/// is to be `pure`, to be called again (f is one of flat_function() then), where traced Arrays stay anywhere
-/// but in its result. What f computes of Arrays from outside alone is computed at once, and its result
-/// captured, but of a pure one, where one of them requires a gradient, part of the graph; where the graph
-/// `takes_all`, as one that may not run has to, all is a part of it, as of any traced within it.
+/// Traces f on arguments of the types and devices of `like`. Throws the exceptions of f; Error
+/// (invalid_argument) if f reads data, or returns an Array without a value or one of a trace that has ended.
+/// A `pure` function (made by flat_function()) is to be called again: Error too if traced Arrays remain
+/// anywhere but in its result. Computations of f on captured Arrays alone run at once, and their results are
+/// captured. In a pure function they become part of the graph if one of the Arrays requires a gradient. If
+/// the graph `takes_all`, since it may not run, all of them become part of it, as they do in traces within
+/// it.
 Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std::string& name, Where where,
                   bool pure = false, bool takes_all = false);
-/// Where it is; of a traced Array as far as that is known.
+/// The device of the Array; of a traced Array as far as that is known.
 std::uint32_t device_of(const Array& array);
-/// The same graph with what was captured as constants.
+/// The same graph with captured values as constants.
 Graph closed(const Traced& traced, Where where);
 std::vector<Type> types_of(std::span<const Array> arrays);
 
@@ -77,9 +79,9 @@ Graph trace(const F& f, const Args&... args) {
       {});
 }
 
-/// The outputs of a graph on these Arrays, as one operation that is recorded as one node; where Arrays are
-/// being traced, the graph's operations are written out. Throws Error (invalid_argument, type) that names
-/// graph and input.
+/// Runs the graph on these Arrays, as one operation that is recorded as one node, and returns its outputs.
+/// While Arrays are traced, the graph's operations are inlined. Throws Error (invalid_argument, type) that
+/// names graph and input.
 std::vector<Array> call_graph(const Graph& graph, std::span<const Array> arguments,
                               Where where = Where::current());
 inline std::vector<Array> call_graph(const Graph& graph, std::initializer_list<Array> arguments,
@@ -89,7 +91,8 @@ inline std::vector<Array> call_graph(const Graph& graph, std::initializer_list<A
 
 namespace frontend_detail {
 
-/// Refuses Arrays without a value, as arguments of the function or transform `name`; `which`: what they are.
+/// Throws for Arrays without a value among the arguments of the function or transform `name`; `which`
+/// describes them.
 void require_arrays(std::span<const Array> arguments, std::string_view name, Where where,
                     std::string_view which = "arguments");
 
@@ -101,9 +104,9 @@ struct CompiledCall {
 std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where);
 bool any_traced(std::span<const Array> arrays);
 
-/// What tells calls apart, as words.
+/// The static arguments of a call, as a key.
 using CallKey = std::vector<std::uintptr_t>;
-/// Its address tells lists of argument types apart.
+/// Its address identifies a list of argument types.
 template <class... Ts>
 inline constexpr char kind_of{};
 template <class T>
@@ -130,7 +133,7 @@ inline constexpr bool refers_to_arrays<T*> = std::is_same_v<std::remove_cv_t<T>,
 template <class T, std::size_t N>
 inline constexpr bool refers_to_arrays<std::span<T, N>> = true;
 
-/// A floating number of any precision: of long double what double does not hold is another word.
+/// A floating number of any precision; for long double the remainder beyond double is a second word.
 template <class T>
 void enter_number(CallKey& key, T x) {
   if constexpr (std::is_same_v<T, long double>) {
@@ -145,8 +148,8 @@ void enter_number(CallKey& key, T x) {
   }
 }
 
-/// Of Arrays type and device, of lists how long they are, and what is a number, an enumerator, text, a
-/// pointer or a structure of such.
+/// For Arrays their type and device, for lists their length, and the values of numbers, enumerators, text,
+/// pointers and structures of such.
 template <class T>
 void enter(CallKey& key, const T& x) {
   const auto each = [&key](const auto&... items) { (enter(key, items), ...); };
@@ -172,7 +175,7 @@ void enter(CallKey& key, const T& x) {
     each(x.real(), x.imag());
   } else if constexpr (std::is_bounded_array_v<T>) {
     for (const auto& item : x) enter(key, item);
-  } else if constexpr (has_fields<T> && !std::is_empty_v<T>) {  // by what its members are, not by its bytes
+  } else if constexpr (has_fields<T> && !std::is_empty_v<T>) {  // by its members, not by its bytes
     with_fields(x, each);
   } else if constexpr (std::has_unique_object_representations_v<T> && !refers_to_arrays<T>) {
     const auto bytes = std::bit_cast<std::array<unsigned char, sizeof(T)>>(x);
@@ -193,33 +196,31 @@ void enter(CallKey& key, const T& x) {
 
 }  // namespace frontend_detail
 
-/// f, traced once for each list of argument types and devices, and then run as one graph. f must do the same
-/// whatever the elements are; what else it uses is fixed when it is traced, and where that is an Array of an
-/// outer trace nothing is kept of the call. Of an Array from outside this fixes which one it is: the elements
-/// are those that it has at each call. So has what f computes of one that requires a gradient (a parameter);
-/// what it computes of data alone is data, computed when it is traced: an Array that was data alone then, and
-/// is made to require a gradient later, needs a new compile(). It must return what it computes: where it
-/// leaves an Array that it computed, or an argument, in a variable outside of it, the call throws Error
-/// (invalid_argument).
+/// f, traced once for each list of argument types and devices, then run as one graph. f must do the same
+/// whatever the elements are; its captured values are fixed when it is traced. If one is an Array of an outer
+/// trace, the call is not cached. A captured Array is fixed by identity: each call reads its current
+/// elements. The same holds for values that f computes from an Array that requires a gradient (a parameter).
+/// Values that f computes from data alone are data, computed during tracing; if such an Array is made to
+/// require a gradient later, call compile() again. f must return its results: if it leaves an Array that it
+/// computed, or an argument, in a variable outside of it, the call throws Error (invalid_argument).
 ///
-/// A floating number that is an argument itself is an Array without axes, as for all transforms: calls with
-/// other values are the same to it. But it promotes as an Array does, f64 of a double: f32 elements by it are
-/// f64, where f alone, if it takes a number as it is, keeps them f32. A float, or an Array of the dtype that
-/// is meant, keeps them so in both. Other numbers, enumerators and text among the arguments, and all numbers
-/// in lists, maps and structures, are as they are given, and tell calls apart as types do: each new value is
-/// traced anew. Pointers do by where they point to, whatever is there. An argument of another class is
-/// refused when this is compiled. Copies share what was traced: for 1,024 lists of types at most, of which
-/// the longest unused half goes when there are more.
+/// A floating number that is an argument itself becomes an Array without axes, as for all transforms, so
+/// calls with other values share a trace. It promotes as an Array does, to f64 for a double: f32 elements
+/// combined with it are f64, whereas f alone, if it takes a number, keeps them f32. A float, or an Array of
+/// the intended dtype, keeps f32 in both. Other numbers, enumerators and text among the arguments, and all
+/// numbers in lists, maps and structures, are static: each new value is traced anew. Pointers are static by
+/// address. An argument of another class is a compile-time error. Copies share the cache of traces. It holds
+/// at most 1,024 lists of types; the longest unused half is dropped when there are more.
 template <class F>
 class Compiled {
  public:
   /// See compile.
   Compiled(F f, Where where) : f_(std::move(f)), where_(where), cache_(std::make_shared<Cache>()) {}
 
-  /// f of these arguments. Arrays that are moved into it, parameters that a step replaces, and that nobody
-  /// else has, may lend results of their types their memory (on the CPU, of 64 KiB and more, where nothing is
-  /// recorded): p = step(std::move(p), x). They are gone once f was traced, whether the run then fails or
-  /// not.
+  /// f of these arguments. Arrays that are moved into the call and have no other handle, as parameters that a
+  /// step replaces, may be donated: results of their types use their memory (on the CPU, from 64 KiB on, when
+  /// nothing is recorded): p = step(std::move(p), x). They are released once f was traced, also if the run
+  /// then fails.
   template <class... Args>
   auto operator()(Args&&... args) const {
     using Arguments = std::tuple<frontend_detail::Argument<std::remove_cvref_t<Args>>...>;
@@ -246,14 +247,14 @@ class Compiled {
     frontend_detail::replace_arrays(out, frontend_detail::run_compiled(*entry.call, std::move(flat), where_));
     return out;
   }
-  /// For how many lists of types what was traced is kept.
+  /// The number of lists of types whose trace is kept.
   std::size_t num_traced() const {
     const std::lock_guard<std::mutex> lock(cache_->mutex);
     return cache_->entries.size();
   }
 
  private:
-  // Ends what was moved into a call, once it is known what runs.
+  // Releases Arrays that were moved into a call, once the program is known.
   template <class Arg>
   static void give_up(std::remove_reference_t<Arg>& argument) {
     if constexpr (!std::is_reference_v<Arg> && std::is_move_constructible_v<Arg>) {
@@ -264,7 +265,7 @@ class Compiled {
   using Key = frontend_detail::CallKey;
   struct Entry {
     std::shared_ptr<const frontend_detail::CompiledCall> call;
-    std::shared_ptr<const void> shape;  ///< what f returned
+    std::shared_ptr<const void> shape;  ///< structure of the result of f
     std::uint64_t used = 0;             ///< when, in calls
   };
   static constexpr std::size_t max_entries = 1024;
@@ -328,8 +329,8 @@ concept Callable = can_be_called<std::decay_t<F>>();
 
 }  // namespace frontend_detail
 
-/// f as a function that is traced and then run as a graph. See Compiled. What cannot be called, such as a
-/// Graph, is left to other functions of this name.
+/// f as a function that is traced and then run as a graph. See Compiled. This overload takes callables only;
+/// other objects, such as a Graph, have their own functions of this name.
 template <frontend_detail::Callable F>
 Compiled<std::decay_t<F>> compile(F&& f, Where where = Where::current()) {
   return {std::forward<F>(f), where};

@@ -1,12 +1,11 @@
 // transforms.hpp - derivatives of functions of Arrays: grad, value_and_grad, vjp, jvp, hvp, jacrev, jacfwd,
-// hessian; vmap, which maps them, is in vmap.hpp. What they return are functions of Arrays again, so they
-// nest to any order, and inside each other.
+// hessian. (vmap is in vmap.hpp.) They return functions of Arrays again, so they nest to any order.
 //
-// grad, value_and_grad, vjp and hvp run the function once and use the tape; jvp, jacfwd, jacrev, hessian and
-// vmap trace it and transform the graph, so it must not ask for data (item(), tensor()). Arrays that a
-// function uses beside its arguments count as they are: where they require a gradient, so do the results.
+// grad, value_and_grad, vjp and hvp run the function once and use the tape. jvp, jacfwd, jacrev, hessian and
+// vmap trace it and transform the graph, so it must not read data (item(), tensor()). Arrays that a function
+// captures keep their meaning: if they require a gradient, so do the results.
 //
-// Arguments are Arrays, floating numbers, vectors of Arrays, or anything else, which is passed on.
+// Arguments are Arrays, floating numbers, vectors of Arrays, or any other type, which is passed on unchanged.
 #pragma once
 
 #include <array>
@@ -48,7 +47,7 @@ std::pair<std::vector<Array>, std::vector<Array>> jvp_flat(const FlatFunction& f
 std::vector<Array> hvp_flat(const FlatFunction& f, const std::vector<Array>& arguments,
                             const std::vector<Array>& tangents, Where where);
 enum class Jacobian { forward, reverse, hessian };
-/// For each output, for each argument at `wrt`; of the Hessian for each argument, for each argument.
+/// One Array for each output and each argument at `wrt`; for the Hessian one for each pair of arguments.
 std::vector<Array> jacobian_flat(Jacobian kind, const FlatFunction& f, const std::vector<Array>& arguments,
                                  const std::vector<std::size_t>& wrt, Where where);
 /// Which arguments, and whether one was meant (by an int) or a list.
@@ -80,7 +79,7 @@ class GradientFunction {
   GradientFunction(F f, frontend_detail::Argnums argnums, Where where)
       : f_(std::move(f)), argnums_(std::move(argnums)), where_(where) {}
 
-  /// What f returns, into `result`, and the gradients. For the derived classes.
+  /// Assigns the results of f to `result`, and returns the gradients. For the derived classes.
   template <class... Args>
   std::vector<Array> gradients(
       std::optional<std::decay_t<std::invoke_result_t<const F&, const Args&...>>>& result,
@@ -109,8 +108,8 @@ class GradientFunction {
   Where where_;                       ///< where grad was called
 };
 
-/// By arguments that are known when it is compiled: of one the gradient has the argument's form, of several
-/// it is a tuple of such.
+/// With respect to arguments that are known at compile time. For one argument the gradient has its structure;
+/// for several it is a tuple.
 template <class F, bool WithValue, int... argnums>
 class FormedGradient : public GradientFunction<F, WithValue> {
  public:
@@ -118,7 +117,7 @@ class FormedGradient : public GradientFunction<F, WithValue> {
   FormedGradient(F f, Where where)
       : GradientFunction<F, WithValue>(std::move(f), {{argnums...}, sizeof...(argnums) == 1}, where) {}
 
-  /// The gradient, or what f returns and the gradient.
+  /// The gradient, or the result of f and the gradient.
   template <class... Args>
   auto operator()(const Args&... args) const {
     using frontend_detail::Argument;
@@ -138,14 +137,15 @@ class FormedGradient : public GradientFunction<F, WithValue> {
   }
 };
 
-/// By arguments that are known when it runs. Of one (an int) the gradient has the argument's form where all
-/// arguments are of one type, Arrays for example; else, and of a list, it is a vector of Arrays.
+/// With respect to arguments that are known at run time. For one (an int) the gradient has the argument's
+/// structure if all arguments are of one type, Arrays for example. Otherwise, and for a list, it is a vector
+/// of Arrays.
 template <class F, bool WithValue, bool One>
 class Gradient : public GradientFunction<F, WithValue> {
  public:
   using GradientFunction<F, WithValue>::GradientFunction;
 
-  /// The gradients, or what f returns and the gradients.
+  /// The gradients, or the result of f and the gradients.
   template <class First, class... Args>
   auto operator()(const First& first, const Args&... args) const {
     using frontend_detail::Argument;
@@ -160,10 +160,10 @@ class Gradient : public GradientFunction<F, WithValue> {
   }
 };
 
-/// The function that gives the gradient of f, whose (first) result is a floating scalar, by its first
-/// argument, in the form of that: an Array, or a structure of Arrays where the argument is one. What is no
-/// Array in it is as it was given. Where nothing depends on an Array its gradient is zeros. Throws Error
-/// (invalid_argument, type) for another result or an integer argument, and what f throws.
+/// The gradient of f with respect to its first argument; the (first) result of f is a floating scalar. The
+/// gradient has the argument's structure: an Array, or a structure of Arrays. Members that are no Arrays are
+/// unchanged. The gradient of an Array on which the result does not depend is zeros. Throws Error
+/// (invalid_argument, type) for another result or an integer argument, and the exceptions of f.
 template <frontend_detail::FunctionOfArrays F>
 FormedGradient<std::decay_t<F>, false, 0> grad(F&& f, Where where = Where::current()) {
   return {std::forward<F>(f), where};
@@ -191,8 +191,8 @@ Gradient<std::decay_t<F>, false, false> grad(F&& f, const std::vector<int>& argn
   return {std::forward<F>(f), frontend_detail::Argnums{argnums, false}, where};
 }
 
-/// The same with what f returns: auto [value, gradient] = value_and_grad(f)(w, x). f may return a pair or
-/// tuple, the first Array of which is differentiated.
+/// The same with the result of f: auto [value, gradient] = value_and_grad(f)(w, x). f may return a pair or
+/// tuple; its first Array is differentiated.
 template <frontend_detail::FunctionOfArrays F>
 FormedGradient<std::decay_t<F>, true, 0> value_and_grad(F&& f, Where where = Where::current()) {
   return {std::forward<F>(f), where};
@@ -219,12 +219,13 @@ Gradient<std::decay_t<F>, true, false> value_and_grad(F&& f, const std::vector<i
   return {std::forward<F>(f), frontend_detail::Argnums{argnums, false}, where};
 }
 
-/// From the cotangent of f's result (of the same structure) to those of its arguments; may be called any
-/// number of times. Of one argument it returns the argument's form, of several Arrays a vector, of others a
-/// tuple of the arguments' forms; what is no Array in them is as it was given. It may be mapped and compiled:
-/// vmap(pullback)(eye(n)). On traced cotangents it traces a copy of f, so that what f refers to must still be
-/// there, and is what it is then, and f must not ask for data; it throws Error (invalid_argument) where f
-/// cannot be copied, and Error (tape) where an argument or what f read was changed in place meanwhile.
+/// The pullback of f: takes the cotangent of f's result (of the same structure), and returns the cotangents
+/// of its arguments. It may be called any number of times. For one argument it returns the argument's
+/// structure, for several Arrays a vector, for others a tuple of the arguments' structures; members that are
+/// no Arrays are unchanged. It may be mapped and compiled: vmap(pullback)(eye(n)). On traced cotangents it
+/// traces a copy of f: objects that f refers to must still exist, are read as they are then, and f must not
+/// read data. It throws Error (invalid_argument) if f cannot be copied, and Error (tape) if an argument or an
+/// Array that f read was changed in place meanwhile.
 template <class Out, class... Args>
 class VjpPullback {
  public:
@@ -361,11 +362,11 @@ class JacobianFunction {
   Where where_;
 };
 
-/// The Jacobian of f by its first argument, of shape result + argument; jacrev by one pass backward per
-/// element of the result, jacfwd by one forward per element of the argument, all passes at once. Where f
-/// returns an Array it has the argument's form, where the argument is an Array the result's form, and else it
-/// is a vector, by Array of the result and then of the argument. Throws Error (invalid_argument) for complex
-/// ones.
+/// The Jacobian of f with respect to its first argument, of shape result + argument. jacrev takes one
+/// backward pass per element of the result, jacfwd one forward pass per element of the argument, all passes
+/// at once. If f returns an Array, the Jacobian has the argument's structure. If the argument is an Array, it
+/// has the result's structure. Otherwise it is a vector, by Array of the result and then of the argument.
+/// Throws Error (invalid_argument) for complex Arrays.
 template <frontend_detail::FunctionOfArrays F>
 JacobianFunction<std::decay_t<F>, frontend_detail::Jacobian::reverse, 0> jacrev(
     F&& f, Where where = Where::current()) {

@@ -1,14 +1,13 @@
-// tree.hpp - arguments and results of functions that are transformed: Arrays, and vectors, arrays, pairs,
-// tuples, optionals, maps and structures of such. A structure is a class whose members are public and that
-// has no base and no constructors, with at most 16 members (see fields.hpp), or one that tells its members:
+// tree.hpp - trees: arguments and results of functions that are transformed. A tree is an Array, or vectors,
+// arrays, pairs, tuples, optionals, maps and structures of trees. A structure is a class with public members,
+// no base and no constructors, with at most 16 members (see fields.hpp), or a class that lists its members:
 //
 //   class Layer {
 //    public:
 //     auto tidu_fields() { return std::tie(weights_, bias_); }
 //
-// Numbers, text and what else cannot hold an Array are passed on as they are. Of another class nobody can
-// tell whether it does, and to pass it on would lose its gradient: it does not compile, unless is_opaque says
-// so.
+// Numbers, text and other types that cannot hold an Array are passed on unchanged. Other classes might hold
+// Arrays, whose gradients would be lost. They do not compile, unless is_opaque is specialized for them.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +78,7 @@ inline constexpr bool is_map<std::map<Key, T, Less>> = true;
 template <class T>
 inline constexpr bool is_tree_of_fields = !std::is_trivially_copyable_v<T> && has_fields<T>;
 
-/// Is it known which Arrays are in a T, or that none is? Of what T holds it is asked in turn.
+/// Is it known which Arrays are in a T, or that there are none? Members of T are checked in turn.
 template <class T>
 inline constexpr bool is_tree = std::is_same_v<T, Array> || is_list<T> || is_product<T> || is_optional<T> ||
                                 is_map<T> || has_fields<T> || is_opaque<T>;
@@ -128,7 +127,7 @@ std::vector<Array> arrays_of(const Tree& tree) {
   return arrays;
 }
 
-/// Puts the arrays, from `next` on, in the places of those that are there.
+/// Replaces the arrays of the tree by others, from `next` on.
 template <class Tree>
 void replace_arrays(Tree& tree, std::span<const Array> arrays, std::size_t& next) {
   visit_arrays(tree, [&](Array& array) { array = arrays[next++]; });
@@ -139,7 +138,7 @@ void replace_arrays(Tree& tree, std::span<const Array> arrays) {
   replace_arrays(tree, arrays, next);
 }
 
-/// Are they alike, as structures, and equal in what is no Array, where that can be compared?
+/// Have they the same structure, and equal members other than Arrays, as far as these can be compared?
 template <class Tree>
 bool same_form(const Tree& a, const Tree& b) {
   if constexpr (std::is_same_v<Tree, Array>) {
@@ -185,11 +184,11 @@ Tree in_form_of(const Tree& tree, std::span<const Array> arrays) {
   return copy;
 }
 
-/// A function that is no graph: what the transforms take.
+/// A function that is no graph: the argument of the transforms.
 template <class F>
 concept FunctionOfArrays = !std::is_convertible_v<F, Graph>;
 
-/// What an argument is passed on as: floating numbers as Arrays, "text" as const char*.
+/// The type as which an argument is passed on: floating numbers as Arrays, "text" as const char*.
 template <class T>
 using Argument = std::conditional_t<std::is_floating_point_v<T>, Array, std::decay_t<const T&>>;
 
@@ -201,7 +200,7 @@ struct Application {
       "as an Array without axes: take it as const Array& or const auto&, not as double or float");
   using type = std::decay_t<std::invoke_result_t<const F&, const Args&...>>;
 };
-/// What f returns of these arguments.
+/// The type of the result of f on these arguments.
 template <class F, class... Args>
 using ResultOf = typename Application<F, Args...>::type;
 
@@ -209,7 +208,7 @@ template <class F, class Arguments>
 struct ItemsApplication;
 template <class F, class... Args>
 struct ItemsApplication<F, std::tuple<Args...>> : Application<F, Args...> {};
-/// What f returns of the items of a tuple.
+/// The type of the result of f on the items of a tuple.
 template <class F, class Arguments>
 using ResultOfItems = typename ItemsApplication<F, Arguments>::type;
 
@@ -225,7 +224,7 @@ std::vector<std::size_t> offsets(const std::tuple<Ts...>& arguments) {
   return result;
 }
 
-/// f of a tuple's items, as a flat function; what it returned last is kept in `result`, its Arrays to be
+/// f on a tuple's items, as a flat function. Its last result is kept in `result`, whose Arrays are to be
 /// replaced.
 template <class F, class Arguments, class Result>
 FlatFunction flat_function(const F& f, const Arguments& arguments, std::optional<Result>& result) {
@@ -254,17 +253,16 @@ FlatFunction kept_function(const F& f, const Arguments& forms) {
 
 namespace tidu {
 
-/// The Arrays in a structure, in order: of vectors, arrays, pairs, tuples, optionals, maps by key, and
-/// members.
+/// The Arrays in a tree, in order: of vectors, arrays, pairs, tuples, optionals, maps by key, and members.
 template <class Tree>
 std::vector<Array> tree_leaves(const Tree& tree) {
   return frontend_detail::arrays_of(tree);
 }
 
-/// The structure with f(array, others...) in the place of each of its Arrays, `others` being those that have
-/// its place in the structures after it: tree_map([](auto& w, auto& g) { return w - 0.1 * g; }, net,
-/// gradient). What is no Array stays as it is in the first. Throws Error (invalid_argument) where another
-/// structure has another number of Arrays, and what f throws.
+/// The tree with each of its Arrays replaced by f(array, others...), `others` being the Arrays at the same
+/// position in the other trees: tree_map([](auto& w, auto& g) { return w - 0.1 * g; }, net, gradient).
+/// Members of the first tree that are no Arrays are unchanged. Throws Error (invalid_argument) if another
+/// tree has another number of Arrays, and the exceptions of f.
 template <class F, class Tree, class... Others>
 Tree tree_map(const F& f, const Tree& tree, const Others&... others) {
   const std::array<std::vector<Array>, 1 + sizeof...(Others)> leaves{tree_leaves(tree),

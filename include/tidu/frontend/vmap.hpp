@@ -1,5 +1,5 @@
-// vmap.hpp - functions of Arrays mapped over examples: the function is traced for one, and its graph batched,
-// so it must not ask for data (item(), tensor()). Arguments and results as of the transforms.
+// vmap.hpp - functions of Arrays mapped over examples. The function is traced for one example and its graph
+// is batched, so it must not read data (item(), tensor()). Arguments and results are those of the transforms.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class InAxes {
   InAxes(std::initializer_list<std::optional<int>> axes) : axes_(axes) {}
   /// By argument.
   InAxes(std::vector<std::optional<int>> axes) : axes_(std::move(axes)) {}
-  /// By argument; of all where for_all(), and axis 0 of all where empty.
+  /// By argument; if for_all(), one for all; if empty, axis 0 for all.
   const std::vector<std::optional<int>>& axes() const { return axes_; }
   /// Is one axis that of all arguments?
   bool for_all() const { return for_all_; }
@@ -69,8 +69,8 @@ std::vector<Array> vmap_flat(const FlatFunction& f, const std::vector<Array>& ar
 void move_examples(std::vector<Array>& outputs, const std::vector<int>& out_axes,
                    const std::vector<std::size_t>& offsets, Where where);
 
-/// Where the Arrays of each item begin, of what is no pair and no tuple those of all of it; and how many
-/// there are.
+/// The index of the first Array of each item (of the whole, if it is no pair or tuple), and the number of
+/// items.
 template <class Out>
 std::vector<std::size_t> offsets_of_results(const Out& result) {
   if constexpr (is_product<Out>) {
@@ -90,7 +90,7 @@ class Vmap {
   Vmap(F f, InAxes in_axes, OutAxes out_axes, Where where)
       : f_(std::move(f)), in_axes_(std::move(in_axes)), out_axes_(std::move(out_axes)), where_(where) {}
 
-  /// What f returns, of all examples.
+  /// The results of f for all examples.
   template <class... Args>
   auto operator()(const Args&... args) const {
     using frontend_detail::Argument;
@@ -114,14 +114,13 @@ class Vmap {
   Where where_;
 };
 
-/// f for each example at once, written for one. in_axes says along which axis each argument has the examples
-/// (counted from the end where negative), with nothing for one that is the same for all; a number is the axis
-/// of all arguments, as in vmap(f, 1, 0); left out: axis 0 of all. An argument that is a vector of Arrays has
-/// one axis for all of them. out_axes says along which axis results are to have them: one for each item of a
-/// pair or tuple that f returns, or one for all; left out: axis 0. For a gradient of each example, say:
-/// vmap(grad(loss), {std::nullopt, 0, 0})(w, xs, ys). Calling it throws Error (invalid_argument) for axes
-/// that are not there, are of different extents, or are none at all, Error (ad_rule) for a primitive without
-/// a batch rule, and what f throws.
+/// f for all examples at once, written for one. in_axes has, for each argument, the axis along which the
+/// examples lie (from the end if negative), or nothing for an argument that all examples share. A number is
+/// the axis of all arguments, as in vmap(f, 1, 0); the default is axis 0 for all. All Arrays of a vector have
+/// one axis. out_axes has the axis for each item of the pair or tuple that f returns, or one for all; the
+/// default is axis 0. For example, vmap(grad(loss), {std::nullopt, 0, 0})(w, xs, ys) computes a gradient for
+/// each example. The call throws Error (invalid_argument) for axes that do not exist or differ in extent, and
+/// if no argument has an axis; Error (ad_rule) for a primitive without a batch rule; and the exceptions of f.
 template <frontend_detail::FunctionOfArrays F>
 Vmap<std::decay_t<F>> vmap(F&& f, InAxes in_axes = {}, OutAxes out_axes = {},
                            Where where = Where::current()) {

@@ -1,5 +1,6 @@
 // windows.hpp - functions of Arrays that slide a window over them: convolutions and pools. Kernels are not
-// flipped. All throw Error (type, invalid_argument) that names function, types and the user's place.
+// flipped. All throw Error (type, invalid_argument) that names function, types and the user's source
+// location.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,9 @@
 
 namespace tidu {
 
-/// What windows find around an operand, for each spatial axis: nothing ("VALID"); as much as makes extent /
-/// stride windows, rounded up, the odd one after ("SAME"); one amount everywhere; or [low, high] for each
-/// axis, where negative ones cut.
+/// Padding around an operand, for each spatial axis: none ("VALID"); enough for extent / stride windows,
+/// rounded up, with the odd one after ("SAME"); one amount everywhere; or [low, high] for each axis, where
+/// negative amounts crop.
 class WindowPadding {
  public:
   /// Which of these.
