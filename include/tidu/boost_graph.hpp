@@ -1,8 +1,8 @@
 // boost_graph.hpp - a view of a Graph for the Boost Graph Library: a bidirectional, vertex-list, edge-list
-// and adjacency graph. Vertices are the values that have no producer in the graph and the operations: first
+// and adjacency graph. Vertices are the operations and the values without a producer in the graph: first
 // inputs, then externals, then operations, so that vertex numbers are a topological order. Edges are uses:
-// operand k of an operation is one edge from what makes the value, so that x x has two parallel edges.
-// Everything the library asks for is found by argument-dependent lookup.
+// operand k of an operation is one edge from the producer of the value, so that x x has two parallel edges.
+// The library finds its functions by argument-dependent lookup.
 #pragma once
 
 #include <boost/graph/graph_traits.hpp>
@@ -24,7 +24,7 @@ class BoostGraph;
 
 namespace detail {
 
-/// Edge `number` of a view: its place in the order of (operation, operand).
+/// Edge `number` of a view: its index in the order of (operation, operand).
 struct BoostEdge {
   std::uint32_t source = no_index;
   std::uint32_t target = no_index;
@@ -37,7 +37,7 @@ struct BoostEdgeAt {  // edge number -> edge
   const BoostGraph* graph = nullptr;
   BoostEdge operator()(std::uint32_t number) const;
 };
-struct BoostOutEdgeAt {  // place in the list of out-edges -> edge
+struct BoostOutEdgeAt {  // index in the list of out-edges -> edge
   const BoostGraph* graph = nullptr;
   BoostEdge operator()(std::uint32_t place) const;
 };
@@ -77,7 +77,7 @@ class BoostGraph {
     for (ValueId id = 0; id < origin_.size(); ++id) {
       if (const auto producer = graph_.producer(id)) origin_[id] = first_operation_ + *producer;
     }
-    // Counting sort of the edges by source: out_first_ counts, then becomes the places where each vertex
+    // Counting sort of the edges by source: out_first_ counts, then becomes the index where each vertex
     // begins.
     std::uint32_t edges = 0;
     in_first_.reserve(g.operations.size() + 1);
@@ -129,11 +129,11 @@ class BoostGraph {
   /// The edge of that number, in the order of (operation, operand).
   Edge edge(std::uint32_t number) const { return {sources_[number], targets_[number], number}; }
 
-  /// The places of a vertex's out-edges, for out_edge_number: the first, and one past the last.
+  /// The indices of a vertex's out-edges, for out_edge_number: the first, and one past the last.
   std::pair<std::uint32_t, std::uint32_t> out_places(Vertex v) const {
     return {out_first_[v], out_first_[v + 1]};
   }
-  /// Number of the edge at that place.
+  /// Number of the edge at that index.
   std::uint32_t out_edge_number(std::uint32_t place) const { return out_edges_[place]; }
   /// The numbers of a vertex's in-edges: the first, and one past the last.
   std::pair<std::uint32_t, std::uint32_t> in_numbers(Vertex v) const {
@@ -147,7 +147,7 @@ class BoostGraph {
   std::vector<Vertex> origin_;             // by value
   std::vector<Vertex> sources_, targets_;  // by edge, in the order of targets
   std::vector<std::uint32_t> in_first_;    // by operation, and one more
-  std::vector<std::uint32_t> out_first_;   // by vertex, and one more: places in out_edges_
+  std::vector<std::uint32_t> out_first_;   // by vertex, and one more: indices into out_edges_
   std::vector<std::uint32_t> out_edges_;
 };
 
@@ -163,7 +163,7 @@ inline std::uint32_t detail::BoostAdjacentAt::operator()(std::uint32_t place) co
 
 }  // namespace tidu
 
-/// \cond    what follows is as the concepts of the Boost Graph Library say
+/// \cond    the requirements of the concepts of the Boost Graph Library
 template <>
 struct boost::graph_traits<tidu::BoostGraph> {
   using vertex_descriptor = tidu::BoostGraph::Vertex;

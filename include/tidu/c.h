@@ -1,6 +1,6 @@
 /* c.h - tidu for C (C99) and for every language that calls C: graphs, their transforms, tensors, compiled
    programs, tapes, and executors and primitives that are written in C. Link tidu_c, a shared library that
-   exports names tidu_* and nothing else. The rules of ownership, threads and errors stand in c/base.h. */
+   exports the names tidu_* only. c/base.h has the rules of ownership, threads and errors. */
 #ifndef TIDU_C_H
 #define TIDU_C_H
 

@@ -1,11 +1,11 @@
-// cuda.hpp - CudaExecutor: compiles graphs to kernels, calls of libraries and captured programs for an NVIDIA
-// GPU, and runs them on the caller's stream. Opt-in: tidu::cuda is built where there is a CUDA toolkit.
-// Nothing here names a type of CUDA's; a stream of the caller's own is handed over as the pointer that
-// cudaStream_t is. A program that links it starts on machines without a driver. See docs/cuda.md.
+// cuda.hpp - CudaExecutor: compiles graphs to kernels, library calls and captured programs for an NVIDIA GPU,
+// and runs them on the caller's stream. Opt-in: tidu::cuda is built if there is a CUDA toolkit. This header
+// names no type of CUDA; the caller's stream is passed as the pointer that cudaStream_t is. A program that
+// links it starts on machines without a driver. See docs/cuda.md.
 //
-// A tensor that this executor makes has its elements in the device's memory; it is a Tensor like others, and
-// who reads it on the host waits for the elements and gets a copy. Nothing else waits for the device. The
-// thread's current CUDA device is the same after each call, unless the process has never used that one.
+// A tensor that this executor makes has its elements in the device's memory. It is an ordinary Tensor: a read
+// on the host waits for the elements and copies them. No other operation waits for the device. The thread's
+// current CUDA device is the same after each call, unless the process has never used that one.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ using Axes = std::map<std::string, std::shared_ptr<const Communicator>, std::les
 /// How a graph is compiled for a device.
 struct CudaCompileOptions {
   bool fuse = true;            ///< may a kernel take several operations?
-  OptimizeOptions optimize{};  ///< what optimize() may do before
+  OptimizeOptions optimize{};  ///< options of optimize(), which runs first
 };
 
 /// How the CUDA executor runs.
@@ -58,8 +58,9 @@ struct CudaOptions {
   bool replay = true;
   /// Streams that independent operations of one program may run on at once.
   int streams = 4;
-  /// Where compiled kernels are kept between processes. "default": $TIDU_KERNEL_CACHE, or tidu/kernels in
-  /// $XDG_CACHE_HOME or ~/.cache; empty: nowhere. Of the executors of one device the first one's holds.
+  /// The directory of compiled kernels, shared between processes. "default": $TIDU_KERNEL_CACHE, or
+  /// tidu/kernels in $XDG_CACHE_HOME or ~/.cache; empty: none. If a device has several executors, the first
+  /// one's option holds.
   std::string kernel_cache = "default";
   /// Most bytes of the files there; beyond them those go that were not read for longest.
   std::uint64_t kernel_cache_bytes = std::uint64_t{1} << 30;
@@ -67,13 +68,13 @@ struct CudaOptions {
   CudaCompileOptions compile{};
 };
 
-/// What an executor's device has done so far, and what it holds.
+/// Counters of an executor's device, and the memory that it holds.
 struct CudaStatistics {
   std::size_t memory_in_use = 0;       ///< bytes of tensors and temporaries
   std::size_t memory_held = 0;         ///< bytes of the device's memory, those kept for reuse included
   std::size_t memory_peak = 0;         ///< most bytes that were in use
   std::size_t memory_limit = 0;        ///< of memory_held
-  std::uint64_t allocations = 0;       ///< asked of the device
+  std::uint64_t allocations = 0;       ///< requests for memory to the device
   std::uint64_t synchronizations = 0;  ///< how often the host has waited for the device
   std::uint64_t kernels_compiled = 0;  ///< and not found in the cache
   std::uint64_t launches = 0;          ///< of kernels, one by one
@@ -96,14 +97,14 @@ class CudaStream {
   /// default stream, as everywhere in CUDA. Throws Error (invalid_argument) for cudaStreamPerThread, here and
   /// wherever a stream is taken: that is another one on each thread.
   static CudaStream of(const CudaExecutor& executor, void* stream);
-  /// This thread's: of the innermost CudaStreamGuard, or the executor's default, which is none of CUDA's.
+  /// This thread's stream: that of the innermost CudaStreamGuard, or the executor's default, which is none of
+  /// CUDA's.
   static CudaStream current(const CudaExecutor& executor);
   /// A cudaStream_t.
   void* handle() const;
-  /// Waits until all that was put there is done. Throws Error (execution) that says what failed on the
-  /// device.
+  /// Waits until all work of the stream is done. Throws Error (execution) with the error of the device.
   void synchronize() const;
-  /// What is put there from now on runs after what was put on `other` so far.
+  /// Work that is enqueued here from now on runs after the work enqueued on `other` so far.
   void wait(const CudaStream& other) const;
   struct State;  ///< its own
 
@@ -135,19 +136,18 @@ class CudaExecutable {
   explicit CudaExecutable(std::shared_ptr<const cuda_detail::Compiled> compiled)
       : compiled_(std::move(compiled)) {}
 
-  /// Puts a run on this thread's stream, and gives the outputs, whose elements it will make: what is put on
-  /// that stream later may use them, and other streams of tidu's wait for them. Inputs that are not on the
-  /// device are copied there. A failure leaves everything usable. Errors: invalid_argument for another number
-  /// of inputs, type for an input of another type, execution for what the device refused, out_of_memory. What
-  /// fails while the device works is said by whoever waits.
+  /// Enqueues a run on this thread's stream, and returns the outputs, whose elements it will compute. Later
+  /// work on that stream may use them, and other streams of tidu wait for them. Inputs that are not on the
+  /// device are copied there. The executor remains usable after an error. Errors: invalid_argument for
+  /// another number of inputs, type for an input of another type, execution for an error of the device,
+  /// out_of_memory. A later call that waits for the device reports errors of running work.
   Result<std::vector<Tensor>> try_run(std::span<const Tensor> inputs) const;
   /// As try_run, but throws.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;
   /// On that stream.
   std::vector<Tensor> run(std::span<const Tensor> inputs, const CudaStream& stream) const;
-  /// The same with what costs time left to the caller: inputs by pointer, and each of `outputs` is assigned
-  /// its output. Throws Error.
+  /// The same at lower cost: inputs by pointer, and each of `outputs` is assigned its output. Throws Error.
   void run_into(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const;
 
   /// The operations that it runs, optimized.
@@ -156,7 +156,7 @@ class CudaExecutable {
   std::size_t num_steps() const;
   /// Bytes of temporaries of a run.
   std::size_t workspace_bytes() const;
-  /// What it keeps between runs, on the device too, an estimate.
+  /// Memory that it keeps between runs, also on the device; an estimate.
   std::size_t kept_bytes() const;
 
  private:
@@ -164,22 +164,22 @@ class CudaExecutable {
   std::shared_ptr<const cuda_detail::Compiled> compiled_;
 };
 
-/// What the ranks of a communicator agree on. One of them makes it and hands the bytes to the others by
-/// whatever they have: MPI_Bcast, a file, a socket.
+/// The identity of a communicator. One of its ranks makes it and sends the bytes to the others by other
+/// means: MPI_Bcast, a file, a socket.
 struct CudaCommunicatorId {
   std::array<std::byte, 128> bytes{};  ///< as NCCL fills them
   /// Throws Error (execution), in one line where there is no device or NCCL is not installed.
   static CudaCommunicatorId make(const CudaExecutor& executor);
 };
 
-/// A device's place among several, each of which has a process or a thread of its own, to sum and exchange
-/// data by NCCL. Copies name the same place, which is left with the last of them and the last program that
+/// One rank of a communicator of devices, each with its own process or thread, which exchange data by NCCL.
+/// Copies refer to the same rank; it leaves the communicator with the last copy and the last program that
 /// uses it.
 class CudaCommunicator {
  public:
-  /// As rank `rank` of `size`, all of which call it, and all of whose devices differ; returns when they have.
+  /// Joins as rank `rank` of `size`. All ranks call it, on different devices; it returns when all have.
   /// Throws Error: invalid_argument for a rank that is not below size, execution as CudaCommunicatorId::make
-  /// and for what NCCL refuses.
+  /// and for an error of NCCL.
   static CudaCommunicator join(const CudaExecutor& executor, const CudaCommunicatorId& id, int rank,
                                int size);
   int rank() const;
@@ -204,9 +204,9 @@ struct CudaAxis {
 /// op's axis is not bound, or its axis_size is not the communicator's size.
 CudaExecutor with_axes(const CudaExecutor& executor, const std::vector<CudaAxis>& axes);
 
-/// Compiles each graph once (see compile_cache()) and runs it on a device. The device is opened when it is
-/// first needed; what needs it throws Error (execution) in one line where there is none. Its results are the
-/// reference executor's up to rounding, and the same to the last bit from run to run.
+/// Compiles each graph once (see compile_cache()) and runs it on a device. The device is opened on first use;
+/// without a device, calls that need it throw Error (execution) in one line. Results equal the reference
+/// executor's up to rounding, and are the same to the last bit from run to run.
 class CudaExecutor final : public Executor, public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
   /// On the device that `options` name.
@@ -241,14 +241,14 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   eager::Event record(eager::Placement placement) const override;
   void wait(eager::Placement placement, const eager::Event& event) const override;
   std::shared_ptr<const eager::ThreadState> thread_state() const override;
-  /// Steps of programs, replayed programs and copies, by whatever thread, each with its begin and end on its
-  /// stream: events are put there, and read when events() of the profile is asked. Of two profiles at a time
-  /// the later one has it. Opens the device.
+  /// Records steps of programs, replayed programs and copies, of all threads, with the begin and end of each
+  /// on its stream. It enqueues events there, and events() of the profile reads them. Of two profiles at a
+  /// time the later one receives them. Opens the device.
   std::shared_ptr<const void> profile_device(eager::Profile& profile) const override;
 
-  /// A graph may come from compile_cache(); with options of its own it is always compiled. Control flow is
-  /// written out, and the graph optimized. Errors: those of optimize; execution where a kernel is missing,
-  /// naming operation and place, or where there is no device; out_of_memory.
+  /// The executable may come from compile_cache(); a graph with its own options is always compiled. Control
+  /// flow is unrolled, and the graph optimized. Errors: those of optimize; execution for a missing kernel,
+  /// naming operation and source location, or without a device; out_of_memory.
   Result<CudaExecutable> try_compile(const Graph& graph) const;
   Result<CudaExecutable> try_compile(const Graph& graph, const CudaCompileOptions& options) const;
   CudaExecutable compile(const Graph& graph) const { return std::move(try_compile(graph)).value(); }
@@ -258,16 +258,15 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
 
   /// Opens the device unless it is open. Throws Error (execution) in one line when there is none.
   void open() const;
-  /// Waits until all that was put on this thread's stream is done. Throws Error (execution) that says what
-  /// failed.
+  /// Waits until all work of this thread's stream is done. Throws Error (execution) with the error.
   void synchronize() const;
   /// Gives memory that is kept for reuse back to the device; returns its bytes.
   std::size_t trim() const;
   CudaStatistics device_statistics() const;
-  /// Device memory as DLPack has it (kDLCUDA), shared with the tensor, which is put on the device if it is
-  /// not there. Work on this thread's stream is done before work that is put on `consumer`, a cudaStream_t,
-  /// later; null: before anything, which waits, and so does whoever deletes what is given, for all work on
-  /// the device. Throws Error.
+  /// Device memory in DLPack's form (kDLCUDA), shared with the tensor, which is copied to the device if it is
+  /// not there. Work on this thread's stream is done before work that is enqueued on `consumer`, a
+  /// cudaStream_t, later. If `consumer` is null, the call waits, and the deleter of the result waits for all
+  /// work on the device. Throws Error.
   DLManagedTensorVersioned* to_dlpack(const Tensor& tensor, void* consumer) const;
   /// A tensor over device memory of someone else's, compact and row-major, which is ready on `producer`, a
   /// cudaStream_t (null: CUDA's default stream). Consumes `managed` in any case. When the last tensor of it

@@ -1,6 +1,6 @@
 // mpi.hpp - collectives (psum, all_gather, reduce_scatter, ppermute) between processes through MPI: binds
-// names of axes to communicators. Opt-in, as it names MPI's types; it needs the target tidu::mpi, which is
-// built where MPI is found.
+// names of axes to communicators. Opt-in, since it names MPI's types; it needs the target tidu::mpi, which is
+// built if MPI is found.
 //
 // Every rank of a communicator has to run the same collectives in the same order, one thread at a time.
 // Programs that are compiled from equal graphs do. Sums are taken in ascending order of ranks, so that they
@@ -31,29 +31,28 @@ struct MpiOptions {
   bool verify = true;
 };
 
-/// `executor` with kernels of collectives over these axes, and over no others but those of one rank. Each
-/// communicator is duplicated, once however often it is bound, which is itself collective: all of its ranks
-/// bind it, in one order. It may be freed then: the duplicate lasts as long as it or whatever runs over it,
-/// and is freed in a later with_axes or at the end of MpiSession.
+/// `executor` with kernels of collectives over these axes, and over no others except those of one rank. Each
+/// communicator is duplicated once, however often it is bound. This is collective: all of its ranks bind it,
+/// in one order. It may be freed then: the duplicate lives as long as the communicator or the programs that
+/// use it, and is freed in a later with_axes or at the end of MpiSession.
 ///
-/// MPI has to be initialised, with MPI_THREAD_SERIALIZED at least where several threads run graphs, and to be
+/// MPI has to be initialised, with MPI_THREAD_SERIALIZED at least if several threads run graphs, and to be
 /// finalised after the executor's last run. Threads run their collectives in turn, one at a time in the
-/// process or, with MPI_THREAD_MULTIPLE, over each communicator; calls of the program's own are its own to
-/// keep apart.
+/// process or, with MPI_THREAD_MULTIPLE, over each communicator; the program has to serialize its own calls.
 ///
 /// Throws Error (invalid_argument) for a name that is empty or bound twice, a null communicator, and MPI that
-/// is not running. Running throws Error: execution where an op's axis_name of more than one rank is not
-/// bound, its axis_size is not the communicator's, or MPI reports a failure, and, with `verify`, on every
-/// rank of the axis where ranks differ in what they run, axis_size included; out_of_memory. Ranks that bound
-/// a name cannot be told where others did not, and wait for them.
+/// is not running. A run throws Error: execution if an op's axis_name of more than one rank is not bound, its
+/// axis_size is not the communicator's, or MPI reports a failure, and, with `verify`, on every rank of the
+/// axis if the ranks differ in their collectives, including axis_size; out_of_memory. If some ranks did not
+/// bind a name, the ranks that did cannot detect it, and wait for them.
 CpuExecutor with_axes(const CpuExecutor& executor, const std::vector<MpiAxis>& axes,
                       const MpiOptions& options = {});
 /// The same for the reference executor.
 ReferenceExecutor with_axes(const ReferenceExecutor& executor, const std::vector<MpiAxis>& axes,
                             const MpiOptions& options = {});
 
-/// Initialises MPI, unless it is, and finalises what it initialised. One that is left by an exception ends
-/// the processes of all ranks (MPI_Abort with status 1): the others would wait for this one for ever.
+/// Initialises MPI, unless it is initialised, and finalises it if it did. When an exception leaves its scope,
+/// it ends the processes of all ranks (MPI_Abort with status 1): the others would wait for this one for ever.
 class MpiSession {
  public:
   /// Asks for MPI_THREAD_SERIALIZED. Throws Error (execution) when MPI fails, offers less, was initialised

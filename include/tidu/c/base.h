@@ -1,19 +1,19 @@
 /* base.h - status codes, error text, types and strings, and the rules of the whole C interface.
 
-   Errors. A function that can fail returns a tidu_status: TIDU_OK, or what went wrong, and then
-   tidu_last_error() has the text, which says what was expected and what came. Its results (the last
-   arguments, pointers) are NULL, 0 or TIDU_ABSENT then, nothing was changed unless the function says so, and
-   the next call works. NULL for an argument that is not said to be optional is TIDU_INVALID_ARGUMENT. No
-   exception leaves a function and none aborts the process.
+   Errors. A function that can fail returns a tidu_status: TIDU_OK or the kind of its error. After an error,
+   tidu_last_error() returns the text, "expected …, got …". The results of the function (the last arguments,
+   pointers) are NULL, 0 or TIDU_ABSENT then, nothing was changed unless the function documents it, and the
+   next call works. NULL for an argument that is not optional is TIDU_INVALID_ARGUMENT. No exception leaves a
+   function, and none aborts the process.
 
-   Ownership. What a function returns through a pointer to a handle (tidu_graph **) is one reference, which is
-   the caller's: tidu_X_release gives it back, tidu_X_retain makes another. Release of NULL does nothing.
+   Ownership. A handle that a function returns through a pointer (tidu_graph **) is one reference, owned by
+   the caller: tidu_X_release releases it, tidu_X_retain makes another. Release of NULL does nothing.
    Arguments are borrowed: they have to live until the function returns, and no longer. Text is UTF-8, and
-   ends in NUL where no size is given.
+   ends in NUL if no size is given.
 
-   Threads. Handles that are counted (graphs, tensors, executors, executables, primitive sets, variables)
-   never change, and any thread may use them at the same time. A builder, a recorder and gradients belong to
-   one thread at a time. Callbacks may be called from any thread, several at once, where nothing else is said.
+   Threads. Counted handles (graphs, tensors, executors, executables, primitive sets, variables) never change,
+   and any thread may use them at the same time. A builder, a recorder and gradients belong to one thread at a
+   time. Unless documented otherwise, callbacks may be called from any thread, several at once.
 
    Structs of options and functions begin with struct_size, which is sizeof of the struct; bytes that are zero
    stand for defaults, and NULL for all defaults. */
@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-/** What a call came to: TIDU_OK or the kind of its error. */
+/** The status of a call: TIDU_OK or the kind of its error. */
 typedef int32_t tidu_status;
 enum {
   TIDU_OK = 0,                /**< done */
@@ -39,7 +39,7 @@ enum {
   TIDU_DUMP = 6,              /**< JSON that cannot be read */
   TIDU_EXECUTION = 7,         /**< a kernel that is missing or that failed */
   TIDU_OUT_OF_MEMORY = 8,     /**< an allocation failed */
-  TIDU_TAPE = 9,              /**< what a tape kept for backward was freed or changed */
+  TIDU_TAPE = 9,              /**< a value that a tape kept for backward was freed or changed */
   TIDU_NON_FINITE = 10,       /**< anomaly mode met a value that is not finite */
   TIDU_CANCELLED = 11,        /**< a callback asked to stop */
   TIDU_INTERNAL = 12          /**< a defect of tidu or of a callback */
@@ -47,12 +47,12 @@ enum {
 
 /** The name of a status in words: "invalid argument". Static; "unknown status" for any other number. */
 const char* tidu_status_text(tidu_status status);
-/** What the last call of this thread that failed had to say, or what tidu_set_error was told last; "" before.
-    Belongs to the library and is valid until the next failure on this thread. */
+/** The text of the last error of this thread, or of its last tidu_set_error; "" before the first one. Owned
+   by the library and valid until the next error on this thread. */
 const char* tidu_last_error(void);
-/** For callbacks: what tidu_last_error() is to give, copied. A callback that fails calls it and returns a
-    status; the function that the user called then fails with that status and a message with this text. NULL
-    stands for "". When there is no memory for a long text, its beginning is kept. */
+/** For callbacks: sets the text of tidu_last_error(); `text` is copied. A callback that fails calls it and
+    returns a status; the function that the user called then fails with that status and a message that
+   contains this text. NULL stands for "". When there is no memory for a long text, its beginning is kept. */
 void tidu_set_error(const char* text);
 /** The version of the library, "0.1.0". Static. */
 const char* tidu_version(void);
@@ -95,7 +95,7 @@ size_t tidu_string_size(const tidu_string* string);
 /** Frees the text. */
 void tidu_string_release(tidu_string* string);
 
-/** Drops what the process keeps of graphs that nobody holds: compiled programs, derived graphs. */
+/** Clears the caches of the process for graphs without a reference: compiled programs, derived graphs. */
 tidu_status tidu_clear_caches(void);
 
 #ifdef __cplusplus

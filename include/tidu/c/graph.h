@@ -84,27 +84,26 @@ tidu_status tidu_op_tensor(const tidu_op* op, const char* name, tidu_type* type,
 /** An attribute that is a graph. */
 tidu_status tidu_op_graph(const tidu_op* op, const char* name, tidu_graph** graph);
 
-/** Takes operations down: that of a builder, or that which the rule of a primitive is given, which is valid
-    until the rule returns. */
+/** Receives operations: the emitter of a builder, or the argument of a primitive's rule, which is valid until
+    the rule returns. */
 typedef struct tidu_emitter tidu_emitter;
 
 /** Adds an operation. `primitive` is its name in the emitter's set. `attributes` is the "attrs" of a dump,
-    {"axes": [0]} (graphs in it are dumps), or NULL when it needs none. `results` has room for `num_results`
+    {"axes": [0]} (graphs in it are dumps), or NULL when it needs none. `results` has space for `num_results`
     values, which has to be the number of results. Fails, with nothing added, with TIDU_UNKNOWN_PRIMITIVE,
     TIDU_ATTRIBUTE, TIDU_DUMP (of the attributes), TIDU_TYPE, TIDU_INVALID_ARGUMENT (counts, values). */
 tidu_status tidu_emit(tidu_emitter* emitter, const char* primitive, const uint32_t* operands,
                       size_t num_operands, const char* attributes, uint32_t* results, size_t num_results);
-/** Adds an operation with one result and no attributes but those of the text. */
+/** Adds an operation with one result. `attributes` as in tidu_emit. */
 tidu_status tidu_emit1(tidu_emitter* emitter, const char* primitive, const uint32_t* operands,
                        size_t num_operands, const char* attributes, uint32_t* result);
-/** Adds the same operation, with its attributes, on other operands: what rules of linear primitives do. */
+/** Adds the same operation, with its attributes, on other operands, as rules of linear primitives do. */
 tidu_status tidu_emit_op(tidu_emitter* emitter, const tidu_op* op, const uint32_t* operands,
                          size_t num_operands, uint32_t* results, size_t num_results);
 /** Adds a constant, whose elements are copied from `data`. */
 tidu_status tidu_emit_constant(tidu_emitter* emitter, const tidu_type* type, const void* data,
                                uint32_t* result);
-/** Adds all operations of `graph` with `inputs` in the place of its inputs; `outputs` are those of the graph.
- */
+/** Adds all operations of `graph` with `inputs` for its inputs; `outputs` are those of the graph. */
 tidu_status tidu_emit_graph(tidu_emitter* emitter, const tidu_graph* graph, const uint32_t* inputs,
                             size_t num_inputs, uint32_t* outputs, size_t num_outputs);
 /** The type of a value of this emitter. */
@@ -122,8 +121,8 @@ tidu_emitter* tidu_builder_emitter(tidu_builder* builder);
 /** A further input. Fails with TIDU_INVALID_ARGUMENT when there is one of that name. */
 tidu_status tidu_builder_input(tidu_builder* builder, const char* name, const tidu_type* type,
                                uint32_t* value);
-/** Where the operations that follow were written: messages and dumps say "file:line". `file` is copied; NULL
-    stands for nowhere. */
+/** Sets the source location of the next operations: messages and dumps show "file:line". `file` is copied;
+    NULL: unknown. */
 tidu_status tidu_builder_set_location(tidu_builder* builder, const char* file, uint32_t line);
 /** Ends the graph; the builder can then only be released. */
 tidu_status tidu_builder_build(tidu_builder* builder, const uint32_t* outputs, size_t num_outputs,

@@ -1,6 +1,6 @@
 /* primitive.h - primitives written in C: a type rule, and rules of derivatives and batching that emit
    operations, as those of the standard primitives do; and a kernel, with which tidu's executors run them.
-   Nobody writes a VJP: reverse mode transposes what the JVP rule emits.
+   There is no VJP rule: reverse mode transposes the operations that the JVP rule emits.
 
    Callbacks return TIDU_OK, or call tidu_set_error and return another status. They may be called from any
    thread, several at once, and belong to the process: see tidu_primitive_create. */
@@ -15,15 +15,15 @@ extern "C" {
 
 /** A primitive; lives as long as the process. */
 typedef struct tidu_primitive tidu_primitive;
-/** Takes the types of results. */
+/** Receives the types of results. */
 typedef struct tidu_results tidu_results;
 
-/** What an attribute holds. */
+/** The kind of an attribute's value. */
 typedef int32_t tidu_attribute_kind;
 enum {
   TIDU_ATTRIBUTE_BOOL = 0,     /**< true, false */
   TIDU_ATTRIBUTE_INTEGER = 1,  /**< 3 */
-  TIDU_ATTRIBUTE_NUMBER = 2,   /**< 0.5, of the dtype that the attribute "dtype" beside it says */
+  TIDU_ATTRIBUTE_NUMBER = 2,   /**< 0.5, of the dtype in the attribute "dtype" */
   TIDU_ATTRIBUTE_TEXT = 3,     /**< "a word" */
   TIDU_ATTRIBUTE_DTYPE = 4,    /**< "f64" */
   TIDU_ATTRIBUTE_INTEGERS = 5, /**< [0, 1] */
@@ -33,36 +33,36 @@ enum {
 typedef struct tidu_attribute {
   const char* name; /**< copied */
   tidu_attribute_kind kind;
-  int32_t optional;      /**< 1: may be left out; of kinds bool, integer and text */
-  int64_t default_value; /**< of bool and integer, where it is optional; text is "" */
+  int32_t optional;      /**< 1: may be omitted; for kinds bool, integer and text */
+  int64_t default_value; /**< of an optional bool or integer; that of text is "" */
 } tidu_attribute;
 
-/** What others may know of a primitive; combine with |. */
+/** Properties of a primitive; combine with |. */
 enum {
   TIDU_TRAIT_ELEMENTWISE = 1, /**< operands and results have one shape, and element i depends on elements i */
-  TIDU_TRAIT_IMPURE = 2,      /**< never merged, dropped or computed again */
+  TIDU_TRAIT_IMPURE = 2,      /**< never merged, dropped or recomputed */
   TIDU_TRAIT_NO_TANGENT = 4   /**< its derivative is zero: it has no JVP rule */
 };
-/** In which operands a primitive is linear. */
+/** The operands in which a primitive is linear. */
 enum {
   TIDU_NOT_LINEAR = 0,
-  TIDU_LINEAR = 1,  /**< in all those of linear_operands together */
+  TIDU_LINEAR = 1,  /**< in all operands of linear_operands together */
   TIDU_BILINEAR = 2 /**< in each one of them alone */
 };
 /** A number of operands that differs from operation to operation. */
 #define TIDU_VARIADIC (-1)
 
-/** What a JVP rule is given. Values are of the emitter. */
+/** The argument of a JVP rule. Values are of the emitter. */
 typedef struct tidu_jvp_call {
   const tidu_op* op;
   tidu_emitter* emitter;
   size_t num_operands;
   const uint32_t* operands;
-  const uint32_t* tangents; /**< of the operands; TIDU_ABSENT where zero, at least one is not */
+  const uint32_t* tangents; /**< of the operands; TIDU_ABSENT for zero, at least one is not */
   size_t num_results;
   const uint32_t* results; /**< of the operation itself */
 } tidu_jvp_call;
-/** What a transpose rule is given. */
+/** The argument of a transpose rule. */
 typedef struct tidu_transpose_call {
   const tidu_op* op;
   tidu_emitter* emitter;
@@ -70,9 +70,9 @@ typedef struct tidu_transpose_call {
   const uint32_t* operands; /**< TIDU_ABSENT: a linear one, whose cotangent is wanted */
   const tidu_type* types;   /**< of the operands */
   size_t num_results;
-  const uint32_t* cotangents; /**< of the results; TIDU_ABSENT where zero, at least one is not */
+  const uint32_t* cotangents; /**< of the results; TIDU_ABSENT for zero, at least one is not */
 } tidu_transpose_call;
-/** What a batch rule is given. */
+/** The argument of a batch rule. */
 typedef struct tidu_batch_call {
   const tidu_op* op;
   tidu_emitter* emitter;
@@ -83,7 +83,7 @@ typedef struct tidu_batch_call {
   size_t num_results;
   int64_t size; /**< extent of the axis */
 } tidu_batch_call;
-/** What a kernel is given. */
+/** The argument of a kernel. */
 typedef struct tidu_kernel_call {
   const tidu_op* op;
   size_t num_operands;
@@ -106,19 +106,19 @@ typedef struct tidu_primitive_functions {
   uint32_t traits;
   int32_t linearity;
   uint32_t linear_operands; /**< bit i: operand i; bit 31: operand 31 and later ones; 0: all */
-  void* user;               /**< handed to each function */
+  void* user;               /**< passed to each function */
   /** Adds the type of each result, or fails. Required. */
   tidu_status (*infer)(void* user, const tidu_op* op, const tidu_type* operands, size_t num_operands,
                        tidu_results* results);
-  /** Sets the tangent of each result, which is TIDU_ABSENT before. NULL where linearity says it all, or the
-      primitive has no derivative. */
+  /** Sets the tangent of each result, which is TIDU_ABSENT before. NULL if it follows from the linearity, or
+      the primitive has no derivative. */
   tidu_status (*jvp)(void* user, const tidu_jvp_call* call, uint32_t* tangents);
-  /** Sets the cotangent of each linear operand; the others stay TIDU_ABSENT. NULL where it is not linear. */
+  /** Sets the cotangent of each linear operand; the others stay TIDU_ABSENT. NULL if it is not linear. */
   tidu_status (*transpose)(void* user, const tidu_transpose_call* call, uint32_t* cotangents);
   /** Sets each result, with the leading axis. NULL: no vmap, no Jacobians; elementwise ones need none. */
   tidu_status (*batch)(void* user, const tidu_batch_call* call, uint32_t* results);
-  /** Computes the results. NULL: tidu's executors refuse graphs with it. Compiling may call it on constants;
-     if it fails there, it is called again when the program runs. */
+  /** Computes the results. NULL: tidu's executors reject graphs with it. Compilation may call it on
+     constants; if it fails there, it is called again when the program runs. */
   tidu_status (*kernel)(void* user, const tidu_kernel_call* call);
 } tidu_primitive_functions;
 

@@ -27,7 +27,7 @@ tidu_status tidu_tensor_borrow(const tidu_type* type, const void* data, void (*d
 tidu_status tidu_tensor_type(const tidu_tensor* tensor, tidu_type* type);
 /** The elements, to be read; they belong to the tensor. */
 tidu_status tidu_tensor_data(const tidu_tensor* tensor, const void** data);
-/** Copies the elements to `data`, which has room for `size` bytes: as many as the tensor has. */
+/** Copies the elements to `data`, which has space for `size` bytes: the bytes of the tensor. */
 tidu_status tidu_tensor_read(const tidu_tensor* tensor, void* data, size_t size);
 
 /** A tensor over the memory of a DLManagedTensor (DLPack before 1.0, a capsule "dltensor" in Python), which

@@ -1,5 +1,5 @@
 /* transforms.h - derivatives of graphs as graphs: forward and reverse mode, Jacobians, Hessians and their
-   products with vectors, batching. What comes out can be differentiated again, dumped, compiled.
+   products with vectors, batching. The resulting graph can be differentiated again, dumped, compiled.
 
    `wrt` are the positions of the inputs to differentiate by, `num_wrt` of them; NULL and 0 stand for every
    input with a floating or complex dtype. A derivative that is zero because no path leads there is zeros. */
@@ -15,8 +15,8 @@ extern "C" {
 /** How derivatives are made. */
 typedef struct tidu_derivative_options {
   size_t struct_size;
-  int32_t named_inputs; /**< 1: new inputs have names ("x.tangent", "cotangent.0"), for dumps */
-  int32_t has_aux;      /**< 1: of value_and_grad, outputs after the first are handed out as they are */
+  int32_t named_inputs;        /**< 1: new inputs have names ("x.tangent", "cotangent.0"), for dumps */
+  int32_t has_aux;             /**< 1: value_and_grad returns outputs after the first unchanged */
   int32_t narrow_accumulation; /**< 1: sums of cotangents of f16 and bf16 are rounded after each term */
 } tidu_derivative_options;
 
@@ -28,7 +28,7 @@ tidu_status tidu_jvp(const tidu_graph* graph, const size_t* wrt, size_t num_wrt,
     gradient for each wrt. */
 tidu_status tidu_vjp(const tidu_graph* graph, const size_t* wrt, size_t num_wrt,
                      const tidu_derivative_options* options, tidu_graph** result);
-/** Of a graph with one floating scalar output: its gradients. Fails with TIDU_INVALID_ARGUMENT for others. */
+/** The gradients of a graph with one floating scalar output. Fails with TIDU_INVALID_ARGUMENT for others. */
 tidu_status tidu_grad(const tidu_graph* graph, const size_t* wrt, size_t num_wrt,
                       const tidu_derivative_options* options, tidu_graph** result);
 /** The outputs of the graph, then the gradients of the first. */
@@ -44,7 +44,7 @@ tidu_status tidu_jacfwd(const tidu_graph* graph, const size_t* wrt, size_t num_w
 /** The same by reverse mode. */
 tidu_status tidu_jacrev(const tidu_graph* graph, const size_t* wrt, size_t num_wrt,
                         const tidu_derivative_options* options, tidu_graph** result);
-/** Of one floating scalar output: for each x and each y of wrt the block of shape x + y. */
+/** The Hessian of one floating scalar output: for each x and each y of wrt the block of shape x + y. */
 tidu_status tidu_hessian(const tidu_graph* graph, const size_t* wrt, size_t num_wrt,
                          const tidu_derivative_options* options, tidu_graph** result);
 

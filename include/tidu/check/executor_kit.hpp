@@ -1,7 +1,7 @@
-// executor_kit.hpp - check_executor: does this BackwardExecutor do what tapes rely on? What a frontend's
-// author links and calls from a test. Graphs of the standard primitives, random and odd ones, run through all
-// three hooks and through whole backward calls, against the reference interpreter; operands go in and out
-// through two functions that the author gives.
+// executor_kit.hpp - check_executor: tests that a BackwardExecutor fulfils the contract on which tapes rely.
+// A frontend's author calls it from a test. Graphs of the standard primitives, random and special ones, run
+// through all three methods and through whole backward calls, and are compared with the reference
+// interpreter. The author supplies two functions that convert operands.
 #pragma once
 
 #include <array>
@@ -30,14 +30,14 @@ struct OperandConversion {
   std::function<Operand(const Tensor&)> from_tensor;
   /// The operand's type and elements, once whatever computes them is done.
   std::function<Tensor(const Operand&)> to_tensor;
-  /// Writes to the operand in place, as a user's `x += 1` would: every element changes, for all who hold it.
-  /// May be left out; what it would show is then not tested.
+  /// Writes to the operand in place, as a user's `x += 1` would: every element changes, for all handles.
+  /// Optional; without it, changes in place are not tested.
   std::function<void(Operand&)> write{};
 };
 
-/// What is tested.
+/// The properties that are tested.
 enum class ExecutorCheck : std::uint8_t {
-  results,       ///< number, order, types and elements of what a hook returns
+  results,       ///< number, order, types and elements of the results of a method
   aliasing,      ///< the same with one operand for several inputs
   ownership,     ///< operands that were given stay as they are: elements and version
   lifetime,      ///< results stay as they are when inputs go or are written to, and other calls are made
@@ -45,7 +45,7 @@ enum class ExecutorCheck : std::uint8_t {
   recovery,      ///< calls after such an error are right
   determinism,   ///< the same inputs give the same bits
   threads,       ///< also on several threads at once
-  slots,         ///< what is kept in an ExecutorSlot is used for its graph alone, by its executor alone
+  slots,         ///< the contents of an ExecutorSlot are used for its graph alone, by its executor alone
   backward,      ///< whole backward calls, among them those on several threads
   create_graph,  ///< backward calls that are recorded, and run backward
   operands       ///< describe, ones_like, is_finite, is_zero, version, bytes
@@ -55,7 +55,7 @@ inline constexpr std::size_t num_executor_checks = 12;
 /// "results", "ownership", …
 std::string_view to_string(ExecutorCheck check);
 
-/// What the kit tries.
+/// The test cases of the kit.
 struct ExecutorKitOptions {
   std::uint64_t seed = 1;  ///< of random graphs and inputs
   /// Random graphs for each check that takes such.
@@ -68,8 +68,7 @@ struct ExecutorKitOptions {
   std::function<bool(const Primitive&, DType)> supports{};
   /// Graphs of your own (closed, of any set) that are tested beside the random ones, with random inputs.
   std::vector<Graph> more_graphs{};
-  /// What results are held against; null stands for reference(). An executor with the kernels of
-  /// `more_graphs`.
+  /// The reference for results; null stands for reference(). It needs the kernels of `more_graphs`.
   const Executor* oracle = nullptr;
   /// Relative errors that pass; 0 stands for 2^14 units of the dtype's roundoff. Graphs on small integers
   /// must agree exactly in any case.
@@ -81,7 +80,7 @@ struct ExecutorKitOptions {
   bool typed = true;
   /// Findings with messages of their own, per check and hook; further ones are counted.
   std::size_t shown = 2;
-  /// Write to stderr which check and hook come next: where the executor crashes, the last line names them.
+  /// Write to stderr which check and method come next: if the executor crashes, the last line names them.
   bool announce = true;
 };
 
@@ -91,32 +90,32 @@ struct ExecutorFinding {
   /// "execute_forward", "run_transposed_linear", "add_operands", "describe", …; "run_at" where it gives
   /// something else than these; "backward" for a whole call.
   std::string hook;
-  /// What was expected and what came; then the graph, and the inputs.
+  /// The expected and the actual result; then the graph, and the inputs.
   std::string message;
   /// How many further disagreements of this check and hook are not shown: at the last that is.
   std::size_t more = 0;
 };
 
-/// What the kit found.
+/// The result of the kit.
 struct ExecutorReport {
   bool ok = true;                         ///< are there no findings?
   std::vector<ExecutorFinding> findings;  ///< by check and hook
-  /// What was not tested, and why where that depends on the executor or the options: whole checks, methods
-  /// that say nothing, dtypes, primitives that stand in no graph.
+  /// Parts that were not tested, with the reason if it lies in the executor or the options: whole checks,
+  /// methods with their default, dtypes, primitives that occur in no graph.
   std::vector<std::string> notes;
-  /// By ExecutorCheck: in how many places it was tested.
+  /// By ExecutorCheck: the number of tests.
   std::array<std::size_t, num_executor_checks> tested{};
   /// Has a finding of that check?
   bool found(ExecutorCheck check) const;
   bool found(ExecutorCheck check, std::string_view hook) const;
 };
 
-/// Findings, or how much was tested by check; then what was not tested. Ends in a newline.
+/// Findings, or the number of tests by check; then the parts that were not tested. Ends in a newline.
 std::string to_text(const ExecutorReport& report);
 
 namespace check {
 
-/// An operand of any type, copied, moved and destroyed as what it holds. Not for users.
+/// An operand of any type; copied, moved and destroyed as the operand that it holds. Not for users.
 class AnyOperand {
  public:
   template <class T, class... Args>
@@ -160,7 +159,7 @@ class AnyExecutor : public eager::BackwardExecutor<AnyOperand> {
   virtual Tensor to_tensor(const AnyOperand& operand) const = 0;
   virtual bool can_write() const = 0;
   virtual void write(AnyOperand& operand) const = 0;
-  /// What run_at constructs. Throws as it does.
+  /// Constructs the results of run_at. Throws as it does.
   virtual Values run_in_place(const eager::GraphCall& call, bool linear,
                               std::span<const AnyOperand* const> inputs) const = 0;
 };
@@ -225,7 +224,7 @@ class AnyExecutorOf final : public AnyExecutor {
   std::shared_ptr<const eager::ThreadState> thread_state() const override { return executor_.thread_state(); }
 
  private:
-  // Where run_at constructs operands: all of them or none.
+  // Memory in which run_at constructs operands: all of them or none.
   struct Memory {
     explicit Memory(std::size_t n) : count(n), operands(std::allocator<Operand>().allocate(n)) {}
     Memory(const Memory&) = delete;
@@ -255,7 +254,7 @@ class AnyExecutorOf final : public AnyExecutor {
   const OperandConversion<Operand>& conversion_;
 };
 
-/// What the functions below call. Not for users.
+/// The untyped part of the functions below. Not for users.
 ExecutorReport check_executor(const AnyExecutor& executor, const ExecutorKitOptions& options);
 /// The same for check_slots.
 ExecutorReport check_slots(const AnyExecutor& first, const AnyExecutor& second,
@@ -263,9 +262,9 @@ ExecutorReport check_slots(const AnyExecutor& first, const AnyExecutor& second,
 
 }  // namespace check
 
-/// Runs every check. What the executor does wrong is in the report; a crash of it, or a hook that never
-/// returns, ends the program as it would in use. Throws Error (invalid_argument) for conversions that are
-/// missing and for dtypes that are neither floating nor complex.
+/// Runs every check. The report has the executor's defects; a crash of it, or a method that never returns,
+/// ends the program as it would in use. Throws Error (invalid_argument) for missing conversions and for
+/// dtypes that are neither floating nor complex.
 template <class Operand>
 ExecutorReport check_executor(const eager::BackwardExecutor<Operand>& executor,
                               const OperandConversion<Operand>& conversion,
@@ -278,7 +277,7 @@ ExecutorReport check_executor(const eager::BackwardExecutor<Operand>& executor,
 }
 
 /// Runs two executors (of one class with other kernels or options, say) in turn on the same slots: each must
-/// give what it gives by itself. Throws as check_executor does.
+/// return its own results. Throws as check_executor does.
 template <class Operand>
 ExecutorReport check_slots(const eager::BackwardExecutor<Operand>& first,
                            const eager::BackwardExecutor<Operand>& second,

@@ -1,4 +1,4 @@
-// cli.hpp - the `tidu` command as a function, so that a project with primitives of its own has such a command
+// cli.hpp - the `tidu` command as a function, so that a project with its own primitives has such a command
 // too.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace tidu {
 
-/// What the options of the command ask of an executor.
+/// The options of the command that concern an executor.
 struct CliExecutorOptions {
   int threads = 0;    ///< 0: the executor's own choice
   bool runs = false;  ///< it will run something: a backend without its device says so now
@@ -23,7 +23,7 @@ struct CliExecutorOptions {
 
 /// A backend that `--backend` can name.
 struct CliExecutor {
-  std::string name;  ///< what --backend is given
+  std::string name;  ///< the argument of --backend
   std::function<std::shared_ptr<const Executor>(const CliExecutorOptions&)>
       make;  ///< makes one with these options
 };

@@ -1,4 +1,4 @@
-// batch.hpp - batch: from a graph, the graph that maps it over a leading axis (vmap).
+// batch.hpp - batch: maps a graph over a leading axis (vmap). From a graph to a graph.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tidu {
 
-/// What batch() maps over.
+/// The arguments of batch().
 struct BatchOptions {
   /// By input: does it carry the leading axis? All do when not given.
   std::optional<std::vector<bool>> inputs;
@@ -19,7 +19,7 @@ struct BatchOptions {
   ADContext* context = nullptr;  ///< handed to every rule
 };
 
-/// What batch() gives.
+/// The result of batch().
 struct Batching {
   Graph graph;  ///< inputs and outputs as the given graph's, with the axis where it is carried; externals
                 ///< without it

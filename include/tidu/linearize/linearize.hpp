@@ -11,7 +11,7 @@
 
 namespace tidu {
 
-/// What linearize() differentiates by.
+/// The arguments of linearize().
 struct LinearizeOptions {
   /// Positions of the inputs to differentiate by; all floating and complex ones when not given.
   std::optional<std::vector<std::size_t>> wrt;

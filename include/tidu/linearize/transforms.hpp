@@ -1,9 +1,9 @@
 // transforms.hpp - derivatives as graphs: jvp, vjp, grad, value_and_grad, hvp, jacfwd, jacrev, hessian, vmap,
-// and Pullback. What they return is again a graph, so they compose to any order. `wrt` names inputs; empty
-// stands for every floating or complex input. New inputs carry keys that clash with nothing; their labels
-// ("x.tangent", "cotangent.0") name them for people and for run-by-name. A derivative that is zero because no
-// path leads there is given as zeros, and said in a Presence. What graphs in operations would compute for
-// nobody is left out (see eliminate_dead_code), but for vmap and with_outputs.
+// and Pullback. They return graphs again, so they compose to any order. `wrt` names inputs; empty stands for
+// every floating or complex input. New inputs have unique keys; their labels ("x.tangent", "cotangent.0")
+// name them for people and for run-by-name. A derivative that is zero because of the structure is given as
+// zeros, and marked in a Presence. All except vmap and with_outputs eliminate dead code also in graphs of
+// operations (see eliminate_dead_code).
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ using Names = std::vector<std::string>;
 
 /// How derivatives are made.
 struct DerivativeOptions {
-  /// Give new inputs names ("x.tangent", "cotangent.0"; ".2", ".3" … where one is taken) instead of keys of
-  /// their own: what a dump needs. Two graphs made so share their cotangents when they are merged.
+  /// Give new inputs names ("x.tangent", "cotangent.0"; ".2", ".3" … if one is taken) instead of unique keys,
+  /// as a dump needs. Two such graphs share their cotangents when they are merged.
   bool named_inputs = false;
   ADContext* context = nullptr;  ///< handed to every rule
   /// Applied to the linear graph of each derivative before it becomes part of the result: to the linearized
@@ -35,8 +35,8 @@ struct DerivativeOptions {
   Graph (*linear_transform)(const Graph& linear) = nullptr;
   /// In reverse mode, sums of cotangents of 16 bits are held in f32: see TransposeOptions::wide_accumulation.
   bool wide_accumulation = true;
-  /// Of value_and_grad: f may have more outputs behind the one whose gradients are made. They are handed out
-  /// as they are.
+  /// For value_and_grad: f may have more outputs after the one that is differentiated. They are returned
+  /// unchanged.
   bool has_aux = false;
 };
 
@@ -67,7 +67,7 @@ Graph jvp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& option
 Derivative vjp_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Graph vjp(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 
-/// f has one floating scalar output, or with DerivativeOptions::has_aux others behind it. Inputs: f's.
+/// f has one floating scalar output, or with DerivativeOptions::has_aux others after it. Inputs: f's.
 /// Outputs: f's, then a gradient of the first for each input in wrt. Throws Error (invalid_argument) for
 /// another number, dtype or shape of outputs.
 Derivative value_and_grad_parts(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
@@ -89,8 +89,8 @@ Derivative jacrev_parts(const Graph& f, const Names& wrt = {}, const DerivativeO
 /// The Jacobians alone.
 Graph jacfwd(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 Graph jacrev(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
-/// Of one floating scalar output: for each x and each y in wrt the block d2f / dx dy, of shape x + y (jacfwd
-/// of grad).
+/// f has one floating scalar output. For each x and each y in wrt the block d2f / dx dy, of shape x + y
+/// (jacfwd of grad).
 Graph hessian(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 
 /// f mapped over a leading axis of extent `size` that the named inputs (all when empty) and every output
@@ -108,7 +108,7 @@ struct Residual {
   Type type;           ///< of that value
   std::size_t bytes;   ///< that keeping it takes
   bool is_input;       ///< or is it computed?
-  std::string origin;  ///< what makes it: the input's name, or the operation and its place
+  std::string origin;  ///< its producer: the input's name, or the operation and its source location
 };
 
 /// Linearized and transposed once, to be applied to many cotangents.
@@ -125,8 +125,8 @@ struct Pullback {
 /// See Pullback.
 Pullback pullback(const Graph& f, const Names& wrt = {}, const DerivativeOptions& options = {});
 
-/// What `transposed` (or a linear graph) reads of `forward`, with bytes. Throws Error (invalid_argument) for
-/// an external that forward does not define.
+/// The values of `forward` that `transposed` (or a linear graph) reads, with their bytes. Throws Error
+/// (invalid_argument) for an external that forward does not define.
 std::vector<Residual> manifest(const Graph& forward, const Graph& transposed);
 
 /// The transforms above, with an error as a Result.

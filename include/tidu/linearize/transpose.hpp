@@ -13,7 +13,7 @@
 
 namespace tidu {
 
-/// What linear_transpose() transposes.
+/// The arguments of linear_transpose().
 struct TransposeOptions {
   /// Positions of the inputs in which the graph is linear; all when not given. The others are parameters.
   std::optional<std::vector<std::size_t>> linear_inputs;
@@ -25,11 +25,11 @@ struct TransposeOptions {
   /// rounding as it is. Without it, or where the set has no word for conversions, each partial sum is
   /// rounded. Graphs without values of 16 bits are the same either way.
   bool wide_accumulation = true;
-  /// What the linear graph was made of by linearize(): errors name places in it. Not needed.
+  /// The graph from which linearize() made the linear graph: errors name operations of it. Optional.
   const Graph* primal = nullptr;
 };
 
-/// What linear_transpose() gives.
+/// The result of linear_transpose().
 struct Transposition {
   /// Inputs: the parameters of the linear graph, then one cotangent per seeded output. Externals: those of
   /// the linear graph that are needed. Outputs: the cotangents that are there.

@@ -1,4 +1,4 @@
-// batching.hpp - batch rules that primitives of any author may share. The axis that a batch rule adds leads.
+// batching.hpp - batch rules that primitives of any author may share. A batch rule adds a leading axis.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // control_flow.hpp - primitives of the standard set that run a graph they hold more than once, or one of
-// several: scan, while and cond. All modes of differentiation are derived from the graphs, to any order (of a
-// while without a bound only forward ones); nothing is unrolled. Results that nobody reads are left out of
-// programs and derivatives, with what is computed for them alone: see eliminate_dead_code.
+// several: scan, while and cond. All modes of differentiation are derived from the graphs, to any order (for
+// a while without a bound only forward ones); nothing is unrolled. Results that are not read are eliminated
+// from programs and derivatives, with the operations that compute only them: see eliminate_dead_code.
 #pragma once
 
 #include <cstddef>
@@ -45,11 +45,11 @@ struct WhileShape {
   std::optional<std::int64_t> max_steps = std::nullopt;
 };
 
-/// The same function with every scan written out, step by step, and every while with a bound, and every cond
-/// as all its branches and a choice between their results, and the graphs that hold such too: for executors
-/// that know no control flow. `graph` itself where there are none; a while without a bound stays, and so do
-/// operations for which `stays` is true, with what they hold. Throws Error (invalid_argument) where that
-/// takes more than `max_operations` operations.
+/// The same function without control flow, for executors that have none: every scan and every while with a
+/// bound is unrolled, and every cond replaced by all its branches and a selection between their results, also
+/// in the graphs of operations. Returns `graph` itself if there is no control flow. A while without a bound
+/// stays, and so do operations for which `stays` is true, with their graphs. Throws Error (invalid_argument)
+/// if the result has more than `max_operations` operations.
 Graph with_control_flow_unrolled(const Graph& graph, std::size_t max_operations = std::size_t{1} << 20,
                                  const std::function<bool(const Operation&)>& stays = {});
 
@@ -63,23 +63,23 @@ Graph with_control_flow_unrolled(const Graph& graph, std::size_t max_operations 
 namespace ops {
 
 /// `body` run `length` times, as jax.lax.scan. Operands: consts, which every step reads; the first carries;
-/// and xs, of whose leading axis, of extent `length`, each step reads one slice. Inputs of body: consts,
-/// carries, slices. Outputs of body: carries, of the types of those that come in, then ys. Results: the last
-/// carries, then ys, each with a leading axis of extent `length` in which the slice of the step that read
-/// slice i of xs has place i. Throws Error (type) naming operand, input or output where signatures do not
-/// fit, for a negative length, and for a body with operations that have effects.
+/// and xs, with a leading axis of extent `length`, of which each step reads one slice. Inputs of body:
+/// consts, carries, slices. Outputs of body: carries, of the types of its input carries, then ys. Results:
+/// the last carries, then ys, each with a leading axis of extent `length`: slice i is from the step that read
+/// slice i of xs. Throws Error (type) naming operand, input or output if signatures do not fit, for a
+/// negative length, and for a body with operations that have effects.
 Values scan(const Graph& body, std::span<const Value> operands, const ScanShape& shape,
             Where where = Where::current());
 Values scan(Emitter& emitter, const Graph& body, std::span<const Value> operands, const ScanShape& shape,
             Where where = Where::current());
 
-/// One of `branches` run on `operands`, as jax.lax.cond and jax.lax.switch: the branch at `index`, a scalar
-/// i32 that is moved into range, or bool for two branches, of which false takes the first and true the
+/// One of `branches` run on `operands`, as jax.lax.cond and jax.lax.switch: the branch at `index`. The index
+/// is a scalar i32 that is clamped to the range, or bool for two branches: false takes the first, true the
 /// second. All branches have inputs of the types of `operands` and the same types of outputs, which are those
-/// of the results. Executors run the branch taken alone, but for those that know no control flow, and under
-/// batch with an index that differs between examples: there every branch runs, and results are chosen. Throws
-/// Error (type) naming branch and operand, input or output where signatures do not fit, for an index of
-/// another type, without branches, and for branches with operations that have effects.
+/// of the results. Only the selected branch runs, with two exceptions: on executors without control flow, and
+/// under batch with an index that differs between examples. There every branch runs, and results are
+/// selected. Throws Error (type) naming branch and operand, input or output if signatures do not fit, for an
+/// index of another type, without branches, and for branches with operations that have effects.
 Values cond(Value index, std::span<const Graph> branches, std::span<const Value> operands,
             Where where = Where::current());
 

@@ -1,8 +1,8 @@
-// custom.hpp - primitives of the standard set that hold graphs and say how these are differentiated:
-// custom_jvp_call and custom_vjp_call have a rule of the user's, linear_call a transpose of the user's,
-// custom_linear_solve and custom_root the equation that their result solves, and checkpoint says what is kept
-// for the derivative. Rules are graphs, so they are dumped, loaded, batched and differentiated like
-// everything else. Run forward, each is its `graph`, or its `solve`.
+// custom.hpp - primitives of the standard set that hold graphs and define their derivatives. custom_jvp_call
+// and custom_vjp_call have a rule of the user, linear_call a transpose of the user. custom_linear_solve and
+// custom_root are differentiated by the equation that their result solves. checkpoint selects the values that
+// are kept for the derivative. Rules are graphs, so they are dumped, loaded, batched and differentiated like
+// all others. Run forward, each is its `graph`, or its `solve`.
 #pragma once
 
 #include <optional>
@@ -59,14 +59,14 @@ class CheckpointPolicy {
   Attribute attribute_;
 };
 
-/// What ops::custom_linear_solve is told beside its graphs.
+/// The arguments of ops::custom_linear_solve other than its graphs.
 struct LinearSolve {
   std::size_t num_consts = 0;            ///< operands that every graph reads: the first ones
   std::optional<Graph> transpose_solve;  ///< solves the transposed system; needed for reverse mode
   bool symmetric = false;                ///< the map is its own transpose, which `solve` then solves too
 };
 
-/// What ops::custom_root is told beside its graphs.
+/// The arguments of ops::custom_root other than its graphs.
 struct RootSolve {
   std::size_t num_consts = 0;          ///< operands that every graph reads: the first ones
   std::optional<Graph> tangent_solve;  ///< solves the linearized residual; by a dense matrix when left out
@@ -78,31 +78,32 @@ namespace ops {
 /// The outputs of `graph`, differentiated by `jvp`. Inputs of jvp: the inputs of graph, then a tangent for
 /// each floating or complex one; outputs: the outputs of graph, then a tangent for each floating or complex
 /// one. jvp must be linear in the tangents. Reverse mode transposes it.
-/// Where a derivative is taken the outputs stay those of a call with this rule, computed as jvp computes
-/// them, and take their place within jvp: they have the derivative that jvp says at every order, whatever
-/// that of graph is. (In JAX derivatives of second order are those of what jvp computes them by: the same
-/// where the rule is true and computes them by the call itself.) Calls within jvp keep their rules too. The
-/// tangent of an input that is constant is left out of the operations that are linear in it, and where an
-/// operation needs one it gets zeros; an output tangent that depends on no tangent must be made of zeros.
-/// Throws Error (type) naming graph and position where signatures do not fit.
+/// Under differentiation the outputs stay those of a call with this rule, computed by jvp, and are used
+/// within jvp: at every order they have the derivative that jvp defines, whatever that of graph is. (In JAX,
+/// second derivatives are those of the computation in jvp. The two agree if the rule is true and computes the
+/// outputs by the call itself.) Calls within jvp keep their rules too. Operations that are linear in the
+/// tangent of a constant input omit it, and operations that need a tangent get zeros; an output tangent that
+/// depends on no tangent must be made of zeros. Throws Error (type) naming graph and position if signatures
+/// do not fit.
 Values custom_jvp_call(const Graph& graph, const Graph& jvp, std::span<const Value> operands,
                        Where where = Where::current());
 Values custom_jvp_call(Emitter& emitter, const Graph& graph, const Graph& jvp,
                        std::span<const Value> operands, Where where = Where::current());
 
-/// The outputs of `graph`; reverse mode runs `forward` in its place and then `backward`. Inputs of forward:
-/// those of graph; outputs: those of graph, then residuals, of any number and type. Inputs of backward: the
-/// residuals, then a cotangent for each floating or complex output (zeros where none comes in); outputs: one
+/// The outputs of `graph`; reverse mode runs `forward` for it and then `backward`. Inputs of forward: those
+/// of graph; outputs: those of graph, then residuals, of any number and type. Inputs of backward: the
+/// residuals, then a cotangent for each floating or complex output (zeros if it has none); outputs: one
 /// cotangent for each floating or complex input, in the convention <a, b> = Re(conj(a) b).
-/// A cotangent of backward that depends on none of those that come in has its value wherever a cotangent of
-/// some result comes in, whatever else is differentiated.
-/// Forward mode, which JAX refuses: where backward is linear in the cotangents, its transpose, so that jvp
-/// and vjp agree, at the cost of a backward for each element of the results where no rule transposes it (a
-/// while without a bound); else (a gradient that is clipped, say) the derivative of graph by all operands.
-/// Higher orders differentiate backward and what forward computes the residuals by; the outputs stay those of
-/// a call with this rule, also where they are residuals: see custom_jvp_call. The call is linear in operands
-/// whose cotangents read no residual that depends on them, and its transpose is backward there, whatever
-/// graph does. Throws Error (type) naming graph and position.
+/// An output of backward that depends on no cotangent has its value whenever some result has a cotangent,
+/// whatever else is differentiated.
+/// Forward mode, which JAX rejects, depends on backward. If backward is linear in the cotangents, the JVP is
+/// its transpose, so that jvp and vjp agree; where no rule transposes it (a while without a bound), it costs
+/// a backward for each element of the results. Otherwise (for a clipped gradient, say), it is the derivative
+/// of graph by all operands.
+/// Higher orders differentiate backward and the computation of the residuals in forward; the outputs stay
+/// those of a call with this rule, also where they are residuals: see custom_jvp_call. The call is linear in
+/// operands whose cotangents read no residual that depends on them, and its transpose is backward there,
+/// independent of graph. Throws Error (type) naming graph and position.
 Values custom_vjp_call(const Graph& graph, const Graph& forward, const Graph& backward,
                        std::span<const Value> operands, Where where = Where::current());
 Values custom_vjp_call(Emitter& emitter, const Graph& graph, const Graph& forward, const Graph& backward,
@@ -110,26 +111,26 @@ Values custom_vjp_call(Emitter& emitter, const Graph& graph, const Graph& forwar
 
 /// The outputs of `graph`, which is linear in all inputs after the first `num_residuals`, and whose transpose
 /// is `transpose`: from the residuals and a cotangent for each output to one for each linear input. Reverse
-/// mode takes it, also of the call's tangents at any order; tangents are those of `graph`, and so are
-/// derivatives by the residuals. Where `graph` is not linear by its own operations, it is a plain call for
-/// derivatives. This is what linearizing custom_vjp_call gives. Throws Error (type) naming graph and
+/// mode uses it, also for the call's tangents at any order. Tangents are those of `graph`, and so are
+/// derivatives by the residuals. If the operations of `graph` do not make it linear, it is a plain call for
+/// derivatives. Linearization of custom_vjp_call emits this operation. Throws Error (type) naming graph and
 /// position.
 Values linear_call(const Graph& graph, const Graph& transpose, std::size_t num_residuals,
                    std::span<const Value> operands, Where where = Where::current());
 Values linear_call(Emitter& emitter, const Graph& graph, const Graph& transpose, std::size_t num_residuals,
                    std::span<const Value> operands, Where where = Where::current());
 
-/// The x... with matvec(consts..., x...) = b..., as solve(consts..., b...) finds them; operands are consts of
-/// any type, then the floating or complex b. `matvec` is linear in the unknowns, which have the types of b,
-/// as its values have. Derivatives of any order and mode are those of the equation, by further solves; how
-/// `solve` does it (a `while` without a bound, say) is never differentiated. As in
+/// The solution x... of matvec(consts..., x...) = b..., as solve(consts..., b...) computes it; operands are
+/// consts of any type, then the floating or complex b. `matvec` is linear in the unknowns; these and its
+/// outputs have the types of b. Derivatives of any order and mode are those of the equation, by further
+/// solves; `solve` itself (a `while` without a bound, say) is never differentiated. As in
 /// jax.lax.custom_linear_solve:
 ///   dx solves matvec(consts, dx) = db - (d matvec/d consts) dconsts, with the same graphs;
 ///   the cotangent of b solves the transposed system, by transpose_solve(consts..., ct...).
-/// The transpose is that of the convention <a, b> = Re(conj(a) b): of a complex matrix the conjugated one, so
-/// that `symmetric` says Hermitian. With neither transpose_solve nor symmetric there is forward mode alone,
-/// and reverse mode is an ADRuleError; so is a matvec with a constant part. Throws Error (type) naming graph
-/// and position where signatures do not fit, and for a matvec with effects.
+/// The transpose is that of the convention <a, b> = Re(conj(a) b), for a complex matrix the conjugate
+/// transpose, so that `symmetric` means Hermitian. With neither transpose_solve nor symmetric there is
+/// forward mode only, and reverse mode is an ADRuleError; so is a matvec with a constant part. Throws Error
+/// (type) naming graph and position if signatures do not fit, and for a matvec with effects.
 Values custom_linear_solve(const Graph& matvec, const Graph& solve, std::span<const Value> operands,
                            const LinearSolve& how, Where where = Where::current());
 
@@ -146,9 +147,9 @@ Values custom_linear_solve(const Graph& matvec, const Graph& solve, std::span<co
 Values custom_root(const Graph& residual, const Graph& solve, std::span<const Value> operands,
                    const RootSolve& how, Where where = Where::current());
 
-/// The outputs of `graph`; what its derivative reads is computed anew from what `policy` keeps, behind an
-/// optimization_barrier, instead of being kept. Derivatives of any order have the same values as without.
-/// Throws Error (type) for a policy that names no value of the graph, or one twice.
+/// The outputs of `graph`, with rematerialization: its derivative keeps the values that `policy` selects and
+/// recomputes the others, after an optimization_barrier. Derivatives of any order have the same values as
+/// without. Throws Error (type) for a policy that names no value of the graph, or one twice.
 Values checkpoint(const Graph& graph, std::span<const Value> operands,
                   const CheckpointPolicy& policy = CheckpointPolicy::nothing(),
                   Where where = Where::current());

@@ -13,18 +13,18 @@ namespace tidu::prim {
 
 /// Without operands.
 extern const Primitive constant, iota, full;
-/// Of one operand.
+/// With one operand.
 extern const Primitive neg, abs, sign, floor, ceil, round, exp, exp2, expm1, log, log1p, sqrt, rsqrt, cbrt,
     sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh, logistic, erf, erfc, erf_inv,
     lgamma, digamma, polygamma, square, reciprocal, is_finite, not_, integer_pow;
 /// Complex and real parts.
 extern const Primitive real, imag, complex, conj;
-/// Of two operands of one type.
+/// With two operands of one type.
 extern const Primitive add, sub, mul, div, multiply_no_nan, divide_no_nan, pow, max, min, atan2, rem,
     nextafter, and_, or_, xor_;
 /// Comparisons; the result is bool.
 extern const Primitive eq, ne, lt, le, gt, ge;
-/// Of three operands and more.
+/// With three operands and more.
 extern const Primitive select_n, clamp;
 
 /// The records of this header, in the order of the documentation's table.
@@ -34,7 +34,7 @@ std::vector<const Primitive*> elementwise_primitives();
 
 namespace tidu::ops {
 
-/// Where the caller stands.
+/// The source location of the caller.
 using Source = Where;
 
 /// A tensor of constants.
@@ -107,8 +107,8 @@ Value add(Value x, Value y, Where where = Source::current());
 Value sub(Value x, Value y, Where where = Source::current());
 Value mul(Value x, Value y, Where where = Source::current());
 Value div(Value x, Value y, Where where = Source::current());
-/// x y, but x where that is 0, even if y is infinite or NaN: a tangent times a slope. (Of TensorFlow's
-/// tf.math.multiply_no_nan the second operand is the one that wins.)
+/// x y, but x if that is 0, even if y is infinite or NaN: a tangent times a derivative. (In TensorFlow's
+/// tf.math.multiply_no_nan it is the second operand whose zero wins.)
 Value multiply_no_nan(Value x, Value y, Where where = Source::current());
 /// x / y, but x where that is 0, even if y is 0 or NaN: a tangent over the divisor of a function.
 /// (TensorFlow's tf.math.divide_no_nan is 0 where y is 0.)
@@ -145,11 +145,11 @@ Value clamp(Value lo, Value x, Value hi, Where where = Source::current());
 
 namespace tidu {
 
-/// An operand of an operator and the place where the operator stands.
+/// An operand of an operator and the source location of the operator.
 struct Located {
   Value value;  ///< the operand
   Where where;  ///< where the operator stands
-  /// The place is that of the call.
+  /// The location is that of the call.
   Located(Value v, Where place = Where::current()) : value(v), where(place) {}
 };
 /// As the function of ops that the operator is short for.

@@ -47,14 +47,14 @@ Values lu(Value x, Where where = Where::current());
 Values qr(Value x, Where where = Where::current());
 
 /// Eigenvectors [..., n, n], in columns, and eigenvalues [..., n], real and ascending, of (x + xᴴ)/2 for x
-/// [..., n, n]. Complex vectors keep their phase in that vᴴ dv = 0. Of vectors whose eigenvalues are exactly
-/// equal the tangent has no part in their own space, so that derivatives are finite, and right where the
+/// [..., n, n]. Complex eigenvectors keep their phase: vᴴ dv = 0. The tangent of eigenvectors with exactly
+/// equal eigenvalues has no component in their common space. So derivatives are finite, and right if the
 /// result does not depend on the basis: docs/conventions.md, Linear algebra. Cotangents are Hermitian.
 Values eigh(Value x, Where where = Where::current());
 
 /// x = U diag(S) Vᴴ for x [..., m, n], k = min(m, n): U [..., m, k], S [..., k], real and descending, Vᴴ
-/// [..., k, n]. Of complex vectors v keeps its phase in that vᴴ dv = 0. Of vectors whose singular values are
-/// equal or zero the tangent has no part in what is not determined, as those of eigh.
+/// [..., k, n]. Complex vectors v keep their phase: vᴴ dv = 0. The tangent of vectors with equal or zero
+/// singular values has no component in the undetermined directions, as for eigh.
 Values svd(Value x, Where where = Where::current());
 
 }  // namespace tidu::ops

@@ -1,5 +1,5 @@
 // random.hpp - random bits of the standard set: the record (tidu::prim) and the function that emits it
-// (tidu::ops). Nothing here has a state: the same key gives the same bits, on every backend.
+// (tidu::ops). There is no state: the same key gives the same bits, on every backend.
 #pragma once
 
 #include "tidu/graph/value.hpp"

@@ -1,7 +1,7 @@
-// structural.hpp - shape, indexing, reduction, product and graph-holding primitives of the standard set:
+// structural.hpp - shape, indexing, reduction, contraction and graph-holding primitives of the standard set:
 // their records (tidu::prim) and the functions that emit them (tidu::ops). Semantics and names are those of
-// jax.lax. The functions take axes that count from the end when negative, and sort the axes of reductions;
-// the records take what is normal only.
+// jax.lax. The functions accept negative axes, which count from the end, and sort the axes of reductions; the
+// records require the normal form.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace tidu::prim {
 
-/// Shapes, conversions, and what passes its operand through.
+/// Shapes, conversions, and identities.
 extern const Primitive reshape, transpose, broadcast_in_dim, squeeze, expand_dims, rev, slice, pad,
     concatenate, convert_element_type, stop_gradient, device_put, optimization_barrier;
-/// Windows at places that are computed.
+/// Slices at computed positions.
 extern const Primitive dynamic_slice, dynamic_update_slice;
-/// Elements at places that are computed.
+/// Elements at computed positions.
 extern const Primitive take, scatter_add, take_along_axis, scatter_add_along_axis;
 /// Reductions and scans.
 extern const Primitive reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or, argmax, argmin,
@@ -34,7 +34,7 @@ std::vector<const Primitive*> structural_primitives();
 }  // namespace tidu::prim
 
 namespace tidu::ops {
-/// Where the caller stands.
+/// The source location of the caller.
 
 using Source = Where;
 
@@ -49,7 +49,7 @@ Value broadcast_in_dim(Value x, const Shape& shape, const Ints& broadcast_dimens
 Value broadcast_scalar(Value x, const Shape& shape, Where where = Source::current());
 /// x without these axes, which have extent 1.
 Value squeeze(Value x, const Ints& dimensions, Where where = Source::current());
-/// x with new axes of extent 1 at these places of the result.
+/// x with new axes of extent 1 at these positions of the result.
 Value expand_dims(Value x, const Ints& dimensions, Where where = Source::current());
 /// x in reverse order along these axes.
 Value rev(Value x, const Ints& dimensions, Where where = Source::current());
@@ -64,8 +64,8 @@ Value concatenate(std::span<const Value> operands, std::int64_t dimension, Where
 Value convert_element_type(Value x, DType new_dtype, Where where = Source::current());
 /// x, without a tangent.
 Value stop_gradient(Value x, Where where = Source::current());
-/// x on the device of that name ("cpu", "cuda:0"), where it is on `src`. An executor runs a graph on one
-/// device, where there is nothing to move; who runs graphs over several is the frontend (docs/cuda.md).
+/// x on the device of that name ("cpu", "cuda:0"), from device `src`. An executor runs a graph on one device,
+/// so the operation is the identity there; the frontend runs graphs over several devices (docs/cuda.md).
 Value device_put(Value x, std::string_view device, std::string_view src, Where where = Source::current());
 /// Passes its operands through and keeps them from being merged with values that do not pass; one instance,
 /// one barrier.
@@ -73,7 +73,7 @@ Values optimization_barrier(std::span<const Value> operands, std::int64_t instan
                             Where where = Source::current());
 
 /// x[start : start + slice_sizes]; `starts` are integer scalars of one dtype, one for each dimension of x,
-/// each moved into [0, extent - size].
+/// each clamped to [0, extent - size].
 Value dynamic_slice(Value x, std::span<const Value> starts, const Ints& slice_sizes,
                     Where where = Source::current());
 /// x with `update` at x[start : start + update.shape]; `starts` as in dynamic_slice.
@@ -83,13 +83,13 @@ Value dynamic_update_slice(Value x, Value update, std::span<const Value> starts,
 /// mode: "clip" or "drop".
 Value take(Value x, Value indices, std::int64_t axis, std::string_view mode = "clip",
            Where where = Source::current());
-/// x with `updates` added at these places.
+/// x with `updates` added at these positions.
 Value scatter_add(Value x, Value indices, Value updates, std::int64_t axis, std::string_view mode = "clip",
                   Where where = Source::current());
 /// The elements at `indices`, which has x's rank and, but along `axis`, its extents.
 Value take_along_axis(Value x, Value indices, std::int64_t axis, std::string_view mode = "clip",
                       Where where = Source::current());
-/// x with `updates` added at these places.
+/// x with `updates` added at these positions.
 Value scatter_add_along_axis(Value x, Value indices, Value updates, std::int64_t axis,
                              std::string_view mode = "clip", Where where = Source::current());
 
@@ -103,7 +103,7 @@ Value reduce_or(Value x, const Ints& axes, Where where = Source::current());
 /// Position of the first greatest (least) element along an axis.
 Value argmax(Value x, std::int64_t axis, DType index_dtype = i32, Where where = Source::current());
 Value argmin(Value x, std::int64_t axis, DType index_dtype = i32, Where where = Source::current());
-/// Of what stands up to each place of `axis`, itself included; from the end when `reverse`.
+/// Cumulative sum along `axis`, each element included; from the end when `reverse`.
 Value cumsum(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
 Value cumprod(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
 Value cummax(Value x, std::int64_t axis, bool reverse = false, Where where = Source::current());
@@ -112,15 +112,15 @@ Value cumlogsumexp(Value x, std::int64_t axis, bool reverse = false, Where where
 /// log of the sum of exp over these axes, without overflow.
 Value logsumexp(Value x, const Ints& axes, Where where = Source::current());
 
-/// Operands of one shape, all moved along `dimension` so that the first is ascending, where it is equal the
-/// second, and so on for `num_keys` of them; otherwise the order is kept. NaN is last, -0 equals 0, complex
+/// Operands of one shape, all permuted alike along `dimension`: sorted by the first, among equal elements by
+/// the second, and so on for `num_keys` of them. The sort is stable. NaN is last, -0 equals 0, complex
 /// numbers are ordered by real, then by imaginary part.
 Values sort(std::span<const Value> operands, std::int64_t dimension, std::int64_t num_keys = 1,
             Where where = Source::current());
 /// One operand; -1 is the last axis.
 Value sort(Value x, std::int64_t dimension = -1, Where where = Source::current());
 /// The k greatest along the last axis, descending, and their indices (i32): {values, indices}. NaN counts as
-/// the greatest, 0 as greater than -0; of equals the lowest index is first.
+/// the greatest, 0 as greater than -0; among equal elements the lowest index is first.
 Values top_k(Value x, std::int64_t k, Where where = Source::current());
 
 /// Axes that are contracted and axes that are batched, of either operand.

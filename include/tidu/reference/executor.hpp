@@ -1,6 +1,6 @@
 // executor.hpp - ReferenceExecutor: runs graphs one operation after another by plain loops. It is slow and
-// obviously right, the oracle of every faster executor. Kernels are looked up by the names of primitives in a
-// table that belongs to the executor, so that a project adds kernels for primitives of its own.
+// simple, the oracle of every faster executor. Kernels are looked up by the names of primitives in a table of
+// the executor, so that a project can add kernels for its own primitives.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace tidu {
 
-/// Plain loops; immutable but for with_kernel, which makes another.
+/// The reference executor; immutable: with_kernel makes another one.
 class ReferenceExecutor final : public Executor,
                                 public TensorOperands<eager::BackwardExecutor<Tensor>>,
                                 private GraphRunner {
@@ -28,8 +28,8 @@ class ReferenceExecutor final : public Executor,
   /// Without kernels; `reference()` gives one with those of the standard primitives.
   ReferenceExecutor();
 
-  /// This executor with a kernel for the primitive of that name, in the place of one that was there.
-  /// `supported` are the dtypes for which supports() says yes.
+  /// This executor with a kernel for the primitive of that name, which replaces an existing one. supports()
+  /// is true for the dtypes `supported`.
   ReferenceExecutor with_kernel(std::string_view primitive, Kernel kernel,
                                 DTypes supported = dtypes::all) const;
 

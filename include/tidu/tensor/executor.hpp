@@ -1,5 +1,5 @@
-// executor.hpp - Executor: whoever runs graphs on tensors, and what all executors share: running by the names
-// of inputs, and the checks of inputs before anything runs.
+// executor.hpp - Executor: the interface of executors, which run graphs on tensors; and functions that all
+// executors share: runs by the names of inputs, and checks of inputs before a run.
 #pragma once
 
 #include <initializer_list>
@@ -32,9 +32,9 @@ class Executor {
   /// or a graph with externals; type for an input of another type; execution for a kernel that is missing or
   /// failed; out_of_memory.
   virtual Result<std::vector<Tensor>> try_run(const Graph& graph, std::span<const Tensor> inputs) const = 0;
-  /// Is there a kernel for operations of `primitive` on `dtype`? The dtype is that of the data the operation
-  /// works on: the cases of select_n, the array of the indexing primitives, the operand of
-  /// convert_element_type; of primitives without operands that of the result.
+  /// Is there a kernel for operations of `primitive` on `dtype`? The dtype is that of the data operands: the
+  /// cases of select_n, the array of the indexing primitives, the operand of convert_element_type. For
+  /// primitives without operands it is that of the result.
   virtual bool supports(const Primitive& primitive, DType dtype) const = 0;
 
   /// A graph without inputs.

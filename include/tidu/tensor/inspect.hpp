@@ -1,5 +1,5 @@
-// inspect.hpp - questions about the elements of a tensor that debugging asks; and TensorOperands, which
-// answers them for an eager executor of tensors.
+// inspect.hpp - functions that inspect the elements of a tensor for debugging; and TensorOperands, which
+// implements them for an eager executor of tensors.
 #pragma once
 
 #include <concepts>

@@ -11,7 +11,7 @@ namespace tidu {
 
 /// {"dtype": "f64", "shape": [2], "data": [1.5, "nan"]}, on one line.
 std::string to_json(const Tensor& tensor);
-/// Reads what to_json writes, in any layout of the same JSON. Errors as those of literal_from_json.
+/// Reads JSON of this form, in any layout. Errors as those of literal_from_json.
 Tensor tensor_from_json(std::string_view text);
 Result<Tensor> try_tensor_from_json(std::string_view text);
 

@@ -1,5 +1,5 @@
-// kernel.hpp - how a project writes a kernel for a primitive of its own, once for every executor that works
-// in the host's memory.
+// kernel.hpp - custom kernels: how a project writes a kernel for its own primitive, once for every executor
+// that works in the host's memory.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace tidu {
 class DTypes {
  public:
   constexpr DTypes() = default;
-  /// Of these.
+  /// The given dtypes.
   constexpr DTypes(std::initializer_list<DType> dtypes) {
     for (const DType dtype : dtypes) bits_ |= bit(dtype);
   }
@@ -48,7 +48,7 @@ inline constexpr DTypes complexes{c64, c128};
 inline constexpr DTypes all = booleans | integers | floats | complexes;
 }  // namespace dtypes
 
-/// Whoever runs the graphs that operations hold.
+/// Runs the graphs that operations hold.
 class GraphRunner {
  public:
   /// Throws Error (execution) when graphs nest more than 64 deep; else as Executor::try_run.
@@ -59,8 +59,8 @@ class GraphRunner {
   ~GraphRunner() = default;
 };
 
-/// What a kernel is given: the operation, its operands, and uninitialised results of the inferred types.
-/// The tensors are the kernel's until it returns; one that it keeps longer, it clones.
+/// The argument of a kernel: the operation, its operands, and uninitialised results of the inferred types.
+/// The tensors belong to the kernel until it returns; to keep one longer, it clones it.
 class KernelCall {
  public:
   /// For executors.
@@ -90,8 +90,8 @@ class KernelCall {
   int depth_;
 };
 
-/// Writes every element of the outputs (or puts tensors of the same types in their place). May throw Error;
-/// whatever else it throws becomes an Error (execution).
+/// Writes every element of the outputs (or replaces them by tensors of the same types). May throw Error;
+/// other exceptions become an Error (execution).
 using Kernel = std::function<void(const KernelCall&)>;
 
 }  // namespace tidu

@@ -1,13 +1,13 @@
 // tensor.hpp - Tensor: a dtype, a shape and shared storage in the host's memory, row-major and contiguous
-// from a byte offset on. Copies share the storage; whoever writes does so through mutable_*, which counts the
-// storage's version up, so that a reader can tell that what it saw has changed. A storage may be read-only
-// (that of a literal, or foreign).
+// from a byte offset on. Copies share the storage. Writes go through mutable_*, which increments the
+// storage's version, so that a reader can detect changes. A storage may be read-only (that of a literal, or
+// foreign).
 //
-// A tensor may be a promise: its elements are made when somebody first asks for them (bytes() and all that
-// reads), by whoever promised them. What that throws comes from the reader. So are the elements that lie in a
-// device's memory (resident()): who reads them on the host gets a copy.
+// A tensor may be lazy: its elements are computed when they are first read (bytes() and all other reads), by
+// its LazyStorage. Errors of the computation are thrown to the reader. Elements may also be in a device's
+// memory (resident()): a read on the host copies them.
 //
-// A tensor is three words, and copying one counts a reference. The elements lie behind the storage's header;
+// A tensor is three words, and a copy increments a reference count. The elements follow the storage's header;
 // header and elements of a tensor of few elements are one block of the pool (pool.hpp).
 #pragma once
 
@@ -32,7 +32,7 @@ namespace detail {
 template <class T>
 inline constexpr bool always_false = false;
 
-/// What tensors over the same memory share. Where it comes from and how it is freed, tensor.cpp knows.
+/// The state that tensors over the same memory share. tensor.cpp has its allocation and deallocation.
 struct TensorStorage {
   enum class Home : std::uint8_t { pool, heap, foreign, borrowed, promised };
   /// In `version`: somebody who is to read it later must hear of it before it is written to.
@@ -43,12 +43,12 @@ struct TensorStorage {
   std::uint16_t place = 0;  ///< pool: bytes of the block; heap: bytes of it before the header
   std::atomic<std::uint64_t> version{0};
 };
-/// Where tensors without storage say that their bytes, of which there are none, begin.
+/// The address of the bytes of a tensor without storage, of which there are none.
 alignas(64) inline constinit std::byte no_elements[64]{};
 
 void destroy(TensorStorage* storage) noexcept;
 
-/// The storage of a promise.
+/// The storage of a lazy tensor.
 class LazyStorage : public TensorStorage {
  public:
   LazyStorage() { home = Home::promised; }
@@ -58,19 +58,19 @@ class LazyStorage : public TensorStorage {
   virtual void fulfil() = 0;
   /// The same for who reads the elements where they are: they may stay in a device's memory (`resident`).
   virtual void settle() { fulfil(); }
-  /// Nobody refers to it any more: frees it.
+  /// Called without further references: frees it.
   virtual void discard() noexcept = 0;
   std::atomic<std::byte*> made{nullptr};  ///< the elements, which live as long as this
-  const void* maker = nullptr;            ///< tells promises of different makers apart
-  /// Who has the elements in a device's memory, for as long as this lives: itself, or another; null: nobody
-  /// (yet). What fulfil() makes then is a copy.
+  const void* maker = nullptr;            ///< identifies the producer of lazy tensors
+  /// The storage that has the elements in a device's memory, for as long as this lives: itself, or another;
+  /// null: none (yet). The elements that fulfil() makes are then a copy.
   std::atomic<LazyStorage*> resident{nullptr};
   std::atomic<std::uint32_t> device{0};  ///< see Tensor::device
 
  protected:
   ~LazyStorage() = default;
 };
-/// Called before a watched storage, which it is told, is written to.
+/// Called with a watched storage before it is written to.
 inline constinit std::atomic<void (*)(const TensorStorage&)> before_write{nullptr};
 }  // namespace detail
 
@@ -143,7 +143,7 @@ class Tensor {
   }
   ~Tensor() {
     if (storage_ == nullptr) return;
-    // Whoever has the only reference need not count down: nobody else can come by one.
+    // The only reference need not be counted down: no other thread can get another one.
     if (storage_->references.load(std::memory_order_acquire) == 1 ||
         detail::count_down(storage_->references) == 1) {
       detail::destroy(storage_);
@@ -186,8 +186,8 @@ class Tensor {
   static Tensor wrap(Type type, void* data, std::shared_ptr<void> owner);
   /// The same, read-only.
   static Tensor wrap(Type type, const void* data, std::shared_ptr<const void> owner);
-  /// The same for memory that others go on reading and writing: such a tensor is never exclusive(), and its
-  /// version counts what is written through tensors alone.
+  /// The same for memory that other code continues to read and write: such a tensor is never exclusive(), and
+  /// its version counts only writes through tensors.
   static Tensor borrow(Type type, void* data, std::shared_ptr<void> owner);
 
   Type type() const { return type_; }
@@ -210,7 +210,7 @@ class Tensor {
     }
     return at;
   }
-  /// Elements in row-major order. Throws Error (type) when T is not what the dtype holds.
+  /// Elements in row-major order. Throws Error (type) when T does not match the dtype.
   template <class T>
   const T* data() const {
     if (!holds<T>(dtype())) wrong_element_type(sizeof(T));
@@ -251,8 +251,9 @@ class Tensor {
   Literal to_literal() const { return Literal(type_, {bytes(), num_bytes()}); }
 
   bool writable() const { return storage_ == nullptr || !storage_->read_only; }
-  /// Is this the only tensor over its storage, and the storage writable and not borrowed? Then nobody sees
-  /// what is written to it, and what other threads wrote and read through tensors that are gone is done.
+  /// Is this the only tensor over its storage, and the storage writable and not borrowed? Then writes to it
+  /// are visible to no other code, and reads and writes of other threads through former tensors have
+  /// completed.
   bool exclusive() const {
     return storage_ != nullptr && storage_->references.load(std::memory_order_acquire) == 1 &&
            !storage_->read_only && storage_->home < detail::TensorStorage::Home::borrowed;
@@ -270,24 +271,24 @@ class Tensor {
   bool shares_storage_with(const Tensor& other) const { return storage_ == other.storage_; }
   /// Is this a part of that storage?
   bool lies_in(const detail::TensorStorage& storage) const { return storage_ == &storage; }
-  /// Where its elements are made and read best: 0 for the host's memory, else 1 + the number of the device
+  /// The memory of its elements: 0 for the host's, else 1 + the number of the device
   /// (eager::Placement::device).
   std::uint32_t device() const {
     const detail::LazyStorage* const promise = promised();
     return promise != nullptr ? promise->device.load(std::memory_order_relaxed) : 0;
   }
-  /// Counts how often mutable access was asked for, by any tensor over the storage. 0 for Tensor().
+  /// Counts calls for mutable access, by any tensor over the storage. 0 for Tensor().
   std::uint64_t version() const {
     return storage_ == nullptr
                ? 0
                : storage_->version.load(std::memory_order_relaxed) & ~detail::TensorStorage::watched;
   }
 
-  // --- for those who make promises
+  // --- for implementations of lazy tensors
 
-  /// A tensor whose elements `storage` makes when they are asked for; takes over a reference to it.
+  /// A tensor whose elements `storage` computes on demand; takes over a reference to it.
   static Tensor promise(Type type, detail::LazyStorage* storage) { return Tensor(type, storage, nullptr); }
-  /// Who is to make the elements, or null when they are there, on the host or on a device.
+  /// The storage that is to compute the elements, or null when they exist, on the host or on a device.
   detail::LazyStorage* pending() const {
     detail::LazyStorage* const promise = promised();
     return promise != nullptr && promise->made.load(std::memory_order_acquire) == nullptr &&
@@ -295,7 +296,7 @@ class Tensor {
                ? promise
                : nullptr;
   }
-  /// Who made the elements, which are there on the host, and keeps them, or null.
+  /// The storage that computed and keeps the elements, which are on the host, or null.
   detail::LazyStorage* kept() const {
     detail::LazyStorage* const promise = promised();
     return promise != nullptr && promise->made.load(std::memory_order_acquire) != nullptr &&
@@ -303,13 +304,12 @@ class Tensor {
                ? promise
                : nullptr;
   }
-  /// Who has the elements in a device's memory, from the first on, or null.
+  /// The storage that has the elements in a device's memory from the first on, or null.
   detail::LazyStorage* resident() const {
     detail::LazyStorage* const promise = promised();
     return promise != nullptr ? promise->resident.load(std::memory_order_acquire) : nullptr;
   }
-  /// An address by which elements that are there are told apart: the first one's, or where a device's are
-  /// known.
+  /// An address that identifies existing elements: of the first one, or of the record of a device's elements.
   const void* place() const {
     if (const detail::LazyStorage* const there = resident(); there != nullptr) return there;
     return bytes();
