@@ -242,8 +242,8 @@ class CudaExecutor final : public Executor, public TensorOperands<eager::Backwar
   void wait(eager::Placement placement, const eager::Event& event) const override;
   std::shared_ptr<const eager::ThreadState> thread_state() const override;
   /// Records steps of programs, replayed programs and copies, of all threads, with the begin and end of each
-  /// on its stream. It enqueues events there, and events() of the profile reads them. Of two profiles at a
-  /// time the later one receives them. Opens the device.
+  /// on its stream. It enqueues events there, and events() of the profile reads them. If there are two
+  /// profiles at a time, the later one receives them. Opens the device.
   std::shared_ptr<const void> profile_device(eager::Profile& profile) const override;
 
   /// The executable may come from compile_cache(); a graph with its own options is always compiled. Control

@@ -1,10 +1,10 @@
-// dlpack.hpp - tensors handed to NumPy, PyTorch, JAX, … and taken from them without copying, by DLPack 1.
-// Opt-in, since it names DLPack's structs; their own header, <dlpack/dlpack.h> of any version, need not be
-// there unless you look inside.
+// dlpack.hpp - exchange of tensors with NumPy, PyTorch, JAX, … without copying, by DLPack 1. Opt-in, since it
+// names DLPack's structs. Their header, <dlpack/dlpack.h> of any version, is needed only to access the
+// members.
 //
-// Whoever holds a DLPack struct calls its deleter once, when it is done with the memory, from any thread;
-// until then the memory stays. The memory is then seen from two sides, of which each knows what it writes
-// itself: a tensor's version() does not count what the other side writes, so that a tape cannot notice it.
+// The owner of a DLPack struct calls its deleter once, from any thread, when it no longer needs the memory.
+// Until then the memory is shared, and each side knows its own writes only: a tensor's version() does not
+// count those of the other side, so a tape cannot detect them.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ struct DLPackDeleter {
 };
 }  // namespace detail
 
-/// What is exported, to be handed over by release(); in Python, in a capsule named "dltensor_versioned".
+/// An exported tensor, to be passed on by release(); in Python, in a capsule named "dltensor_versioned".
 using DLPack = std::unique_ptr<DLManagedTensorVersioned, detail::DLPackDeleter>;
 /// The struct of DLPack before 1.0, which NumPy before 2.1 asks for; in Python, in a capsule named
 /// "dltensor".
@@ -39,16 +39,17 @@ DLPack to_mutable_dlpack(Tensor& tensor);
 /// is always to be written to.
 LegacyDLPack to_legacy_dlpack(Tensor& tensor);
 
-/// What from_dlpack does with elements that are not in row-major order without gaps, or not aligned for their
-/// dtype, and with bools that are other bytes than 0 and 1: tensors have none of these.
+/// The treatment by from_dlpack of elements that are not in row-major order without gaps, or not aligned for
+/// their dtype, and of bools that are bytes other than 0 and 1: tensors have none of these.
 enum class DLPackLayout : std::uint8_t {
   refuse,  ///< throws Error (invalid_argument)
   copy     ///< copies them to memory of the tensor's own (true for every byte but 0); nothing is shared then
 };
 
-/// A tensor over the memory of someone else, which is let go of with the last tensor over it; read-only when
-/// its flag says so (Array::assign and its like refuse it), else written to in place (never exclusive(), so
-/// that no executor takes it for scratch memory). Bools are read once, to see that each is a byte of 0 or 1.
+/// A tensor over foreign memory, which is released with the last tensor over it. The memory is read-only if
+/// its flag says so (Array::assign and similar functions throw). Otherwise it may be written to in place; it
+/// is never exclusive(), so that no executor takes it for scratch memory. Bools are read once, to check that
+/// each is a byte of 0 or 1.
 ///
 /// `managed` is consumed whatever happens: its deleter is called exactly once, when it is refused too, so do
 /// not touch it again (name a capsule "used_dltensor" or "used_dltensor_versioned" before the call). A

@@ -1,4 +1,4 @@
-// attribute_error.hpp - what is said of an attribute that a primitive has not.
+// attribute_error.hpp - the error for an attribute that a primitive does not have.
 #pragma once
 
 #include <string>

@@ -56,7 +56,7 @@ struct GraphBuilder::Index {
     }
   }
 
-  // What was inferred last, by op and the types of one or two operands. An op in it is held by the builder.
+  // The last inference, by op and the types of one or two operands. The builder holds the op.
   struct Inferred {
     const OpRecord* op = nullptr;
     const void* first = nullptr;

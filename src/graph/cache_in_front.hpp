@@ -1,5 +1,5 @@
-// cache_in_front.hpp - CacheInFront: the cache that keeps what compile_cache() handed out, and so holds it
-// after compile_cache() has dropped it. The two are in libraries that do not know one another.
+// cache_in_front.hpp - CacheInFront: a cache of results of compile_cache(), which keeps them alive after
+// compile_cache() has dropped them. The two are in libraries that do not depend on each other.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ namespace tidu::detail {
 class CacheInFront {
  public:
   using Clear = std::size_t (*)();
-  /// `clear` drops what nobody uses, and returns how many entries went.
+  /// `clear` drops unused entries, and returns their number.
   static void set(Clear clear) { clear_.store(clear, std::memory_order_release); }
   static void clear() {
     if (const Clear call = clear_.load(std::memory_order_acquire); call != nullptr) call();

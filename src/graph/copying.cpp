@@ -45,7 +45,7 @@ ValueId OperationCopier::operand(std::uint32_t index, std::size_t k) const {
   const ValueId id = graph_.operation(index).input(k);
   if (values_[id].emitter() == nullptr) {
     const std::string_view name = graph_.operation(index).name();
-    // Inputs and externals are the caller's to give; what an operation makes was made, or should have been.
+    // The caller must give inputs and externals; a missing result of an operation is a defect.
     throw Error(graph_.producer(id) ? ErrorKind::internal : ErrorKind::invalid_argument,
                 str('[', name, "] expected a value for operand ", k, " (%", id, "), got an unset one\n  ",
                     describe_operation(graph_, index)));

@@ -1,11 +1,12 @@
-// dead_code.cpp - what graphs in operations compute for nobody is left out.
+// dead_code.cpp - dead code elimination through the graphs of operations.
 //
-// Note [What is read inside]: of one operation, with the results that are read, a work list of values and
-// region_bindings finds what is needed below it: a value needs the operands of what makes it, a result of an
-// operation that has region_bindings its binding, an input of a graph the binding that it is of; a binding
-// needs operands outside and outputs inside. Everything is looked at once, however carries depend on each
-// other. A graph that lies in an op lies in all operations of that op: below the first one they share what is
-// known of it, so that graphs that nest a few times in each other are not as many as all ways to them.
+// Note [What is read inside]: for one operation and its live results, a work list of values and region
+// bindings finds the live values in its graphs. A live value makes the operands of its producer live. A live
+// result of an operation with region bindings makes its binding live, and so does a live input of a graph. A
+// live binding makes its operands outside and its yields inside live. One work list serves all graphs, so
+// that mutually dependent carries need no iteration. All operations of one op share its graphs: below the
+// first level their liveness is shared too. So nested graphs are analysed once for each graph, not once for
+// each path to it.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -20,7 +21,7 @@ namespace {
 
 bool may_be_cut(const OpRecord& op) { return op.primitive->region_bindings != nullptr && !op.impure; }
 
-/// What is left of an operation.
+/// The live parts of an operation.
 struct Cut {
   Op op;
   bool changed = false;
@@ -36,10 +37,10 @@ struct Inside {
   std::vector<std::uint32_t> binding_of_input, binding_of_output;  // by position
   std::vector<std::uint32_t> binding_of{};                         // by value: of inputs
   std::vector<bool> read{};                                        // by value
-  std::vector<bool> reached{};  // by operation: are its operands read, or is it one of its op's places?
+  std::vector<bool> reached{};  // by operation: are its operands read, or is it a use of its op?
 };
 
-/// An op that holds graphs, and what is known of it.
+/// An op that holds graphs, and its liveness.
 struct Holder {
   /// An operation of that op, below the first one.
   struct HeldAt {
@@ -117,8 +118,8 @@ std::unique_ptr<Holder> make_holder(const OpRecord* record, std::size_t num_oper
   return holder;
 }
 
-// The graph with those inputs and outputs, and those values, and what is left of its operations; cut_of gives
-// null for one that stays.
+// The graph with those inputs and outputs, those values, and the live parts of its operations; cut_of gives
+// null for an operation that stays unchanged.
 template <class CutOf>
 Graph rebuilt(const Graph& graph, const std::vector<bool>& read, const std::vector<bool>& inputs,
               const std::vector<bool>& outputs, const CutOf& cut_of) {
@@ -152,7 +153,7 @@ Graph rebuilt(const Graph& graph, const std::vector<bool>& read, const std::vect
   return builder.build(results);
 }
 
-/// What one operation needs below it. See Note [What is read inside].
+/// Liveness below one operation. See Note [What is read inside].
 class Reading {
  public:
   Reading(const Operation& operation, const std::vector<bool>& results)

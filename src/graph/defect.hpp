@@ -1,5 +1,5 @@
-// defect.hpp - steps of the library on graphs of its own: what public functions refuse there is no mistake of
-// the caller, who gave nothing of it, but a defect of the library.
+// defect.hpp - steps of the library on its own graphs: an error of a public function there is no mistake of
+// the caller, but a defect of the library.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ class Defect final : public Error {
   [[noreturn]] void raise() const override { throw Defect(*this); }
 };
 
-/// Runs a step in which no rule runs; an Error (invalid_argument, type) of it becomes a Defect. `step`: what
-/// is done, as in "putting together backward of f".
+/// Runs a step that calls no rule; an Error (invalid_argument, type) of it becomes a Defect. `step` describes
+/// it, as in "putting together backward of f".
 template <class Body>
 auto own_step(std::string_view step, Body&& body) {
   try {

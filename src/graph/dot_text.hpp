@@ -1,4 +1,4 @@
-// dot_text.hpp - what every writer of Graphviz text needs.
+// dot_text.hpp - text functions for all writers of Graphviz text.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// error.cpp - the text of messages, input in it, and errors of users' own types in a Result.
+// error.cpp - the text of messages, user text in it, and exceptions of users' own types in a Result.
 #include "tidu/graph/error.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace tidu::detail {
 namespace {
 
-// Of a type that does not copy itself: what was thrown, kept as it is.
+// An error of a type that does not copy itself: holds the exception.
 class HeldError final : public Error {
  public:
   HeldError(const Error& error, std::exception_ptr thrown)
@@ -22,8 +22,8 @@ class HeldError final : public Error {
   std::exception_ptr thrown_;
 };
 
-// A lead byte's range, the length of its characters, and the range of the byte behind it: Table 3-7 of the
-// Unicode standard, without what is overlong, a surrogate or beyond U+10FFFF.
+// A lead byte's range, the length of its characters, and the range of the second byte: Table 3-7 of the
+// Unicode standard, without overlong forms, surrogates and numbers beyond U+10FFFF.
 struct Utf8Row {
   unsigned char first, last, length, least, greatest;
 };

@@ -1,4 +1,4 @@
-// factors.cpp - the factors of an operation, gathered.
+// factors.cpp - see factors.hpp.
 #include "tidu/graph/factors.hpp"
 
 namespace tidu {

@@ -1,4 +1,4 @@
-// foreign_exception.hpp - what a user's rule or kernel threw that is no Error.
+// foreign_exception.hpp - exceptions of a user's rule or kernel that are no Error.
 #pragma once
 
 #include <cxxabi.h>
@@ -11,8 +11,8 @@
 
 namespace tidu::detail {
 
-/// For a catch (...): what the exception says. An Error, a failed allocation and the end of a cancelled
-/// thread go on as they are.
+/// For a catch (...): the text of the exception. An Error, a failed allocation and the end of a cancelled
+/// thread are rethrown.
 inline std::string foreign_exception() {
   try {
     throw;

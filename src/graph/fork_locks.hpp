@@ -1,5 +1,5 @@
-// fork_locks.hpp - the locks of tables that a process has one of. fork() takes them all first, in one order,
-// so that the child, which has none of the other threads, finds them free and the tables whole.
+// fork_locks.hpp - the locks of process-wide tables. fork() takes them all first, in one order, so that the
+// child, which has none of the other threads, finds them unlocked and the tables consistent.
 #pragma once
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 namespace tidu::detail {
 
-/// In the order in which they are taken: who holds one may take those behind it.
+/// In the order of acquisition: the holder of one may take later ones.
 enum class ForkRank : unsigned char {
   traces,
   devices,
@@ -27,9 +27,9 @@ enum class ForkRank : unsigned char {
 
 class ForkLocks {
  public:
-  /// From now on, for a mutex that is never destroyed. `in_child` is called there before it is unlocked.
-  /// `more` locks what belongs to the forking thread beside it, and unlocks it. Waits for nobody: who calls
-  /// may hold a lock that a fork in another thread has taken or waits for.
+  /// Registers a mutex that is never destroyed. `in_child` is called in the child before it is unlocked.
+  /// `more` locks, and unlocks, further state of the forking thread. Does not block: the caller may hold a
+  /// lock that a fork in another thread has taken or waits for.
   static void add(ForkRank rank, std::mutex& mutex, void (*in_child)() = nullptr,
                   void (*more)(bool locks) = nullptr) {
     const auto i = static_cast<std::size_t>(rank);

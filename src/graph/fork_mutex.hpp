@@ -1,4 +1,4 @@
-// fork_mutex.hpp - ForkMutex: a lock of one object among many, which a child of fork() need not have taken.
+// fork_mutex.hpp - ForkMutex: a lock of one object among many, which need not be taken before fork().
 #pragma once
 
 #include <pthread.h>
@@ -24,8 +24,8 @@ class Forks {
   static inline constinit std::atomic<bool> watched_{false};
 };
 
-/// A mutex that says so where a thread holds it that the process no longer has, since it is a child that was
-/// forked meanwhile: what the mutex guards is then never whole again, and whoever asks does without it.
+/// A mutex that detects that its holder does not exist in this process, a child that was forked meanwhile.
+/// The guarded data then stays inconsistent for ever, and callers have to do without it.
 class ForkMutex {
  public:
   ForkMutex() noexcept { Forks::watch(); }
@@ -51,8 +51,8 @@ class ForkMutex {
     if (Forks::count() == 0) {
       mutex_.lock();
     } else {
-      // Who has just taken it and not said when yet is taken for one of before: there is then one that does
-      // without it, this once.
+      // A thread that has just taken it and not stored the time yet counts as one of before: one caller then
+      // does without the data, once.
       for (; !mutex_.try_lock(); std::this_thread::yield())
         if (taken_after_.load(std::memory_order_relaxed) != Forks::count()) return false;
     }

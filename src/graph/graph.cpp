@@ -1,4 +1,4 @@
-// graph.cpp - reading graphs: names, structural address and equality, descriptions of places.
+// graph.cpp - reading graphs: names, structural address and equality, descriptions of operations.
 #include "tidu/graph/graph.hpp"
 
 #include <algorithm>
@@ -93,8 +93,8 @@ std::optional<ValueId> Graph::find(const ValueKey& key) const {
 
 namespace {
 
-// Graphs that hold graphs, found equal within the comparison that goes on: where many operations hold one
-// graph, it is compared once. The outermost comparison keeps them alive.
+// Pairs of graphs that this comparison has found equal: a graph that many operations hold is compared once.
+// The outermost comparison keeps them alive.
 struct EqualGraphs {
   int under_way = 0;
   std::set<std::pair<const GraphData*, const GraphData*>> pairs;

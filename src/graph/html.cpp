@@ -1,5 +1,5 @@
-// html.cpp - the graphs that a page shows: the one asked for, then those that operations hold, each distinct
-// one once, from a list of work: no recursion.
+// html.cpp - the graphs that a page shows: the given one, then those that operations hold, each distinct one
+// once, from a work list: no recursion.
 #include "tidu/graph/html.hpp"
 
 #include <memory>

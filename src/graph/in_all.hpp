@@ -1,5 +1,5 @@
-// in_all.hpp - how much there is in a graph and in those that attributes hold, at any depth, each counted in
-// every place where it stands. Each is looked at once, so that this takes the time of the distinct ones.
+// in_all.hpp - sums over a graph and the graphs in its attributes, at any depth, each counted once for every
+// occurrence. Each distinct graph is visited once, so that the time is proportional to the distinct graphs.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,7 @@ inline std::size_t saturating_sum(std::size_t a, std::size_t b) {
   return a > most - b ? most : a + b;
 }
 
-/// Sums of what `own` gives for a graph alone; of the graphs inside, where there is `counts`, those for which
-/// it is true.
+/// Sums of `own` of single graphs; `counts`, if given, selects the inner graphs that contribute.
 class InAll {
  public:
   using Own = std::size_t (*)(const Graph&);
@@ -46,7 +45,7 @@ class InAll {
     known_.emplace(&graph.data(), sum);
     return sum;
   }
-  /// Of the graphs that were looked at, each counted once.
+  /// The number of distinct graphs that were visited.
   std::size_t distinct() const { return distinct_; }
 
  private:

@@ -1,5 +1,5 @@
-// inline.cpp - writing a graph's operations into an emitter again: the base of prune, merging and
-// substitution.
+// inline.cpp - inlining: emits a graph's operations into an emitter. prune, merging and substitution are
+// built on it.
 
 #include "graph/copying.hpp"
 #include "tidu/graph/builder.hpp"

@@ -1,4 +1,4 @@
-// input_index.hpp - the inputs of a graph by name, for who looks up many.
+// input_index.hpp - the inputs of a graph by name, for many lookups.
 #pragma once
 
 #include <optional>

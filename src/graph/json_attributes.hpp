@@ -13,8 +13,8 @@
 
 namespace tidu::detail {
 
-/// How a graph that is an attribute is read and written; whoever hands it over counts the levels. Of kind
-/// `rule` it may be deferred.
+/// Functions that read and write a graph in an attribute; their provider counts the levels. For kind `rule`
+/// the graph may be deferred.
 using ReadGraph = std::function<Attribute(JsonTape::Index, AttributeKind)>;
 using WriteGraph = std::function<void(std::string&, const Graph&)>;
 /// By which name a deferred graph is written.
@@ -29,8 +29,8 @@ Attributes attributes_from_json(const JsonTape& tape, JsonTape::Index node, cons
 Attributes attributes_from_text(std::string_view text, const Primitive& primitive, const PrimitiveSet& set);
 
 /// Appends {"name": value, ...} of the attributes that differ from their defaults; appends nothing when there
-/// are none. Of a tensor that has more than `max_elements` elements the first are written, and "elided": how
-/// many are not, for people to read.
+/// are none. If a tensor has more than `max_elements` elements, the first ones are written, and "elided": the
+/// number of the others, for people to read.
 void append_attributes(std::string& out, std::string_view before, const OpRecord& op,
                        const WriteGraph& write_graph,
                        std::int64_t max_elements = std::numeric_limits<std::int64_t>::max(),
@@ -38,7 +38,7 @@ void append_attributes(std::string& out, std::string_view before, const OpRecord
 
 /// Is it, so that append_json_string writes it as it is?
 bool is_utf8(std::string_view text);
-/// The text with replacement characters for what is none.
+/// The text with replacement characters for invalid UTF-8.
 std::string replaced_utf8(std::string_view text);
 void append_json_string(std::string& out, std::string_view text);
 void append_json_integer(std::string& out, std::int64_t value);

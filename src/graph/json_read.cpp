@@ -1,6 +1,6 @@
-// json_read.cpp - graphs from JSON text, format version 1. Everything that a dump says is checked before it
-// is used; what is allocated is proportional to what was parsed. Graphs in attributes are read by recursion,
-// at most 64 deep.
+// json_read.cpp - graphs from JSON text, format version 1. All content of a dump is checked before it is
+// used; allocations are proportional to the parsed text. Graphs in attributes are read by recursion, at most
+// 64 deep.
 #include <array>
 #include <memory>
 #include <unordered_map>
@@ -25,7 +25,7 @@ constexpr Index absent = 0;  // the root of the tape is no member of anything
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorKind::dump, message); }
 
-// What a file says of a value, and the id that it got here.
+// The entry of a value in the file, and its id here.
 struct FileValue {
   Type type;
   Index name = absent;
@@ -51,7 +51,7 @@ class Loader {
       : tape_(tape), set_(set), level_(level), node_(node), named_(named) {}
 
   Graph load();
-  /// The attributes that stand at `node`, in the place of a graph.
+  /// The attributes at `node`, which stand there instead of a graph.
   Attributes load_attributes(const Primitive& primitive);
 
  private:
@@ -71,7 +71,7 @@ class Loader {
   ValueId read_id(Index node, std::string_view what) const;
   Key128 read_key(Index node, std::string_view what) const;
   FileValue& undefined_value(Index node, std::string_view what);
-  /// The error with the place that it belongs to.
+  /// Throws the error with the location that it belongs to.
   void raise_at(const Error& error, std::string_view what, std::size_t index) const;
   template <class Read>
   void each(Index node, std::string_view what, Read&& read);
@@ -337,7 +337,7 @@ Attribute Loader::deferred(std::string_view name) {
                                                });
 }
 
-// All of them are read once, so that what is wrong in them is said now.
+// Reads all of them once, so that errors in them are reported now.
 void Loader::read_named(Index node) {
   if (level_ != 0) fail("expected \"graphs\" in the outermost graph alone");
   tape_.expect(node, Kind::object, "\"graphs\"");

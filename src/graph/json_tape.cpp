@@ -23,9 +23,9 @@ constexpr std::string_view kind_name(JsonTape::Kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-// The f32 nearest to the number in `token`, which was read as `value`. Where `value` lies midway between two
-// of f32 it may have been rounded there, and rounding it again could go the wrong way: 7.038531e-26 is such a
-// number.
+// The f32 nearest to the number in `token`, which was read as `value`. If `value` lies midway between two f32
+// numbers, it may have been rounded to the middle, and rounding it again could go to the wrong side:
+// 7.038531e-26 is such a number.
 float nearest_float(double value, const std::string& token) {
   const auto rounded = static_cast<float>(value);
   const double error = value - static_cast<double>(rounded);

@@ -1,5 +1,5 @@
 // json_tape.hpp - parsed JSON as one flat array, for dumps of millions of lines: 16 bytes a node, children
-// right behind their parent, no pointers, nothing to destroy node by node. An object's children are key,
+// directly after their parent, no pointers, no destruction of single nodes. An object's children are key,
 // value, key, value.
 #pragma once
 
@@ -32,13 +32,13 @@ class JsonTape {
   std::int64_t integer(Index i) const { return static_cast<std::int64_t>(nodes_[i].bits); }
   bool boolean(Index i) const { return nodes_[i].bits != 0; }
   bool is_number(Index i) const { return kind(i) >= Kind::integer && kind(i) <= Kind::number; }
-  /// What is nearest to the number that stands in the text.
+  /// The double nearest to the number in the text.
   double as_double(Index i) const;
   float as_float(Index i) const;
   /// First child of an array or object, and one past the last.
   static Index first(Index i) { return i + 1; }
   Index end(Index i) const { return static_cast<Index>(nodes_[i].bits); }
-  /// What follows a node and its children.
+  /// The node after a node and its children.
   Index next(Index i) const { return kind(i) >= Kind::array ? end(i) : i + 1; }
 
   // Checked access. `what` names the thing in the error (dump) that is thrown when it is of another kind.

@@ -1,5 +1,5 @@
-// json_unknown.cpp - a search of a parsed dump for names of primitives and dtypes that are unknown. It runs
-// after a refusal, on text of which nothing else is known: members of another kind are passed over.
+// json_unknown.cpp - searches a parsed dump for unknown names of primitives and dtypes. It runs after a load
+// failed, on text whose structure is not checked: members of unexpected kinds are skipped.
 #include "graph/json_unknown.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // json_write.cpp - graphs as JSON text, format version 1. The outermost graph has one value and one operation
-// a line; a graph in an attribute is the same on one line, or what a caller makes of it. Deferred graphs are
-// written once each, by name, behind the rest of the outermost one.
+// a line. A graph in an attribute has the same form on one line, unless a caller writes it. Deferred graphs
+// are written once each, by name, after the rest of the outermost one.
 #include <limits>
 #include <map>
 #include <numeric>
@@ -22,7 +22,7 @@ using detail::append_json_string;
 // The deferred graphs of a dump, in the order in which they were met.
 class DeferredGraphs {
  public:
-  // Different for different graphs, and what the graph is called if nothing else is.
+  // A unique name for each graph, by default the graph's own name.
   std::string name(const DeferredGraph& graph) {
     const auto [at, added] = names_.try_emplace(graph.key());
     if (!added) return at->second;
@@ -239,8 +239,8 @@ std::size_t items(const Graph& graph) {
   return count;
 }
 
-// A graph that stands in several places is written in each: a chain of graphs, of which each holds the one
-// before twice, would take twice the text with each.
+// A graph that occurs several times is written each time: in a chain of graphs, each of which holds the one
+// before twice, the text would double with each.
 void refuse_more_repeated(const Graph& graph) {
   if (graph.data().depth == 1) return;
   detail::InAll counts(items);

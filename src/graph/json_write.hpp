@@ -1,5 +1,4 @@
-// json_write.hpp - writing a graph's dump into a larger text, with graphs in attributes as the caller wants
-// them.
+// json_write.hpp - writes a graph's dump into a larger text; the caller writes the graphs in attributes.
 #pragma once
 
 #include <string>
@@ -9,8 +8,8 @@
 
 namespace tidu::detail {
 
-/// Appends what to_json gives, without the last newline, but has `nested` write the graphs that attributes
-/// hold, and cuts tensors after `max_elements` elements as append_attributes does.
+/// Appends the text of to_json, without the last newline. `nested` writes the graphs in attributes, and
+/// tensors are cut after `max_elements` elements as in append_attributes.
 void append_graph_json(std::string& out, const Graph& graph, DumpOptions options, const WriteGraph& nested,
                        std::int64_t max_elements);
 

@@ -1,6 +1,6 @@
-// kept_bytes.hpp - KeptBytes: how many bytes graphs keep alive, for caches that hold graphs. Literals count
-// with all their elements, arrays of operations and values by an estimate. A graph or literal that stands in
-// several places, at any depth, counts once.
+// kept_bytes.hpp - KeptBytes: the number of bytes that graphs keep alive, for caches that hold graphs.
+// Literals count with all their elements, arrays of operations and values by an estimate. A graph or literal
+// that occurs several times, at any depth, counts once.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +32,9 @@ class KeptBytes {
       }
     }
   }
-  /// Of the literals of all graphs that were added.
+  /// Bytes of the literals of all graphs that were added.
   std::size_t literals() const { return literal_bytes_; }
-  /// Of the literals and arrays.
+  /// Bytes of the literals and arrays.
   std::size_t all() const { return literal_bytes_ + arrays_; }
 
  private:

@@ -1,4 +1,4 @@
-// known_zeros.hpp - what is zero whatever the inputs of a graph are.
+// known_zeros.hpp - values of a graph that are zero for all inputs.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace tidu::detail {
 
-/// Are the results of an operation zero, being made of constants that are, by operations that are linear?
-/// From what is known of its operands.
+/// Are the results of an operation zero, because linear operations make them from zero constants? Decided by
+/// the same property of its operands.
 inline bool gives_zeros(const Operation& operation, const std::function<bool(std::size_t)>& operand_is_zero) {
   const Primitive& primitive = operation.primitive();
   if (primitive.has_trait(Trait::holds_graph) || primitive.has_trait(Trait::impure)) return false;

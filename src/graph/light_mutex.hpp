@@ -1,6 +1,6 @@
-// light_mutex.hpp - LightMutex: a lock of one word for what is held for a few instructions and is seldom
-// wanted twice. Where nobody waits, taking it and giving it back are one atomic operation each, and none in a
-// process of one thread.
+// light_mutex.hpp - LightMutex: a lock of one word for short critical sections with little contention.
+// Without contention, locking and unlocking take one atomic operation each, and none in a process of one
+// thread.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class LightMutex {
   }
 
  private:
-  // Whoever has waited cannot know that nobody else does, and so leaves it wanted.
+  // A thread that has waited cannot know whether others wait, so it leaves the lock marked as contended.
   void wait() noexcept {
     while (state_.exchange(wanted, std::memory_order_acquire) != free)
       state_.wait(wanted, std::memory_order_relaxed);

@@ -114,8 +114,8 @@ T quiet_nan_or_infinity(const JsonTape& tape, Index element, DType dtype) {
                      tape.shown(element)));
 }
 
-// `beyond` is the least number that is too large for the dtype. f32 is read from the text: what is rounded to
-// f64 first can go the wrong way.
+// `beyond` is the least number that is too large for the dtype. f32 is parsed from the text: rounding to f64
+// first can lead to the wrong side.
 template <class T>
 T number(const JsonTape& tape, Index element, DType dtype, double beyond) {
   if (!tape.is_number(element)) return quiet_nan_or_infinity<T>(tape, element, dtype);

@@ -1,5 +1,5 @@
-// literal_json_impl.hpp - reading tensors from JSON that is parsed already, for the loaders of dumps and of
-// tensors: these throw Error (dump). And writing the beginning of one.
+// literal_json_impl.hpp - reads tensors from JSON that is parsed already, for the loaders of dumps and of
+// tensors; throws Error (dump). Also writes tensors cut to their first elements.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct TensorJson {
   Type type;
   JsonTape::Index data;
 };
-/// Checks the members of a tensor object and that `data` has as many elements as the shape, so that whoever
-/// allocates afterwards allocates in proportion to the text.
+/// Checks the members of a tensor object and that `data` has as many elements as the shape, so that later
+/// allocations are proportional to the text.
 TensorJson tensor_json(const JsonTape& tape, JsonTape::Index tensor);
 /// Writes the elements to `out`, type.bytes() bytes.
 void tensor_data_from_json(const JsonTape& tape, const TensorJson& tensor, std::byte* out);
@@ -27,8 +27,8 @@ Literal literal_from_json(const JsonTape& tape, JsonTape::Index tensor);
 /// A scalar of `dtype` from one element as it stands in the data of a tensor.
 Literal scalar_from_json(const JsonTape& tape, JsonTape::Index element, DType dtype);
 
-/// Appends a tensor as append_json does, of its elements the first `max_elements`; "elided" tells how many
-/// are left out, where some are.
+/// Appends the first `max_elements` elements of a tensor as append_json does; "elided" has the number of the
+/// others, if there are any.
 void append_json(std::string& out, Type type, const std::byte* bytes, std::int64_t max_elements);
 
 }  // namespace tidu::detail

@@ -95,7 +95,7 @@ void detail::deallocate_recycled(void* block, std::size_t bytes) noexcept {
         blocks.free_blocks[size_class.index].push_back(block);
         blocks.kept += size_class.bytes;
         return;
-      } catch (const std::bad_alloc&) {  // no room for the note: free the block
+      } catch (const std::bad_alloc&) {  // no memory for the entry: free the block
       }
     }
   }

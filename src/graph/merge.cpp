@@ -1,6 +1,6 @@
-// merge.cpp - KeyIndex and materialize_merge. First what the outputs need is marked, then the operations that
-// are needed are emitted graph by graph in their order; one whose operands come from another graph waits on
-// an explicit stack for them.
+// merge.cpp - KeyIndex and materialize_merge. First the live values are marked, then the live operations are
+// emitted graph by graph in their order. An operation with operands from another graph waits on an explicit
+// stack for them.
 #include "tidu/graph/merge.hpp"
 
 #include <bit>
@@ -58,14 +58,14 @@ class Merger {
   static constexpr ValueId unvisited = no_index;
   static constexpr ValueId in_progress = no_index - 1;
 
-  struct Part {  // what is known of one graph
+  struct Part {  // the state of one graph
     explicit Part(const Graph& graph)
         : merged(graph.num_values(), unvisited),
           needed(graph.num_values(), false),
           wheres(graph.data().where_table.size(), no_index) {}
     std::vector<ValueId> merged;  // by value: its id in the merged graph
     std::vector<bool> needed;     // by value, for results by the first of their operation
-    std::unordered_map<ValueId, LocatedValue> instead;  // of inputs and externals: the value in their place
+    std::unordered_map<ValueId, LocatedValue> instead;  // of inputs and externals: their replacements
     std::vector<std::uint32_t> wheres;
     std::size_t origin_graph = 0;  // the graph that the origins of linear operations speak of
   };

@@ -1,4 +1,4 @@
-// nearest.cpp - distances between names, and the names that other systems have for dtypes.
+// nearest.cpp - distances between names, and other systems' names for dtypes.
 #include "graph/nearest.hpp"
 
 #include <algorithm>

@@ -11,8 +11,8 @@
 namespace tidu::detail {
 
 /// At most three of `known`, nearest first, by optimal string alignment distance (insertions, deletions,
-/// substitutions, swaps of neighbours); a name that contains the other one is at distance 1. Of equal
-/// distance, a longer common beginning comes first. Empty where none is near: of long names, and beyond half
+/// substitutions, swaps of neighbours); a name that contains the other one is at distance 1. Among equal
+/// distances, a longer common beginning comes first. Empty if none is near: for long names, and beyond half
 /// of the letters.
 std::vector<std::string_view> nearest_names(std::string_view name, std::span<const std::string_view> known);
 

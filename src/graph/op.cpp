@@ -1,5 +1,5 @@
-// op.cpp - the table of interned ops: checking attributes against the schema, finding or making the record,
-// freeing it.
+// op.cpp - the table of interned ops: checks attributes against the schema, finds or makes the record, frees
+// it.
 #include "tidu/graph/op.hpp"
 
 #include <algorithm>
@@ -143,7 +143,7 @@ bool same_metadata(const std::shared_ptr<const GraphData>& x, const std::shared_
                     x->where_table == y->where_table && same_inside(*x, *y));
 }
 
-// Of what same_metadata compares. Computed once.
+// Key of the metadata that same_metadata compares. Computed once.
 const Key128& metadata_key(const GraphData& graph) {
   std::call_once(graph.metadata_once, [&graph] {
     Key128 key = detail::mix(Key128{23, 29}, graph.name);
@@ -183,7 +183,8 @@ std::uint64_t hash_of(Key128 key, const Attributes& attributes) {
   return key.low;
 }
 
-// Equal, and for graphs also in their names and other metadata, so that a dump gets back what it said.
+// Equal, and for graphs also in their names and other metadata, so that a dump is read back and written
+// unchanged.
 bool identical(const Attributes& a, const Attributes& b) {
   if (a != b) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -242,7 +243,8 @@ void Op::release(const OpRecord* record) {
   const std::lock_guard lock(table().mutex);
   const auto [first, last] = table().records.equal_range(hash);
   for (auto it = first; it != last; ++it) {
-    // An address may have been freed and found again by others; only one that still counts nobody goes.
+    // The address may have been freed and reused by another record; only a record without references is
+    // erased.
     if (it->second.get() == record && record->references.load(std::memory_order_acquire) == 0) {
       dead = std::move(it->second);
       table().records.erase(it);

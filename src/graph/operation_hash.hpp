@@ -1,4 +1,4 @@
-// operation_hash.hpp - what operations are looked up by that are equal.
+// operation_hash.hpp - the hash by which equal operations are found.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tidu::detail {
 
-/// Of an op and its operands, which operations that are equal have in common.
+/// A hash of an op and its operands; equal operations have the same.
 inline std::uint64_t hash_operation(const OpRecord* op, std::span<const ValueId> operands) {
   std::uint64_t hash = op->key.low;
   for (const ValueId id : operands) hash = fold(hash ^ id, 0x9fb21c651e98df25ULL);

@@ -1,4 +1,4 @@
-// place.hpp - the user's place as graphs keep it and messages name it.
+// place.hpp - source locations of the user, as graphs keep them and messages show them.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ inline std::string short_place(Where where) {
   return str(slash == std::string_view::npos ? path : path.substr(slash + 1), ':', where.line);
 }
 
-/// "\n  at file.cpp:12", or nothing where the place is unknown.
+/// "\n  at file.cpp:12", or nothing if the location is unknown.
 inline std::string at_place(Where where) {
   return where.file == nullptr ? std::string() : str("\n  at ", printable(short_place(where)));
 }

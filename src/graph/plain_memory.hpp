@@ -1,5 +1,5 @@
-// plain_memory.hpp - TIDU_PLAIN_MEMORY is defined where a sanitizer watches over memory: nothing is recycled
-// there, or a use after free would not be seen.
+// plain_memory.hpp - TIDU_PLAIN_MEMORY is defined under a memory sanitizer: nothing is recycled then, since
+// recycling would hide a use after free.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

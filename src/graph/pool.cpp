@@ -1,6 +1,6 @@
-// pool.cpp - the store that the threads' lists exchange batches with. A thread holds at most two batches of a
-// size: the list that it takes from and gives to, and a full one in reserve, so that a thread that goes to
-// and fro at a batch's edge does not call here every time. Slabs are cut into batches and never given back.
+// pool.cpp - the store with which the free lists of threads exchange batches. A thread holds at most two
+// batches of a size: its free list, and a full one in reserve, so that a thread that allocates and frees at a
+// batch's edge does not come here every time. Slabs are cut into batches and never freed.
 #include "tidu/graph/pool.hpp"
 
 #include <algorithm>
@@ -141,7 +141,7 @@ class Store {
   }
 
   Size sizes_[num_sizes];
-  Slab* slabs_ = nullptr;  // all of them: what is kept stays reachable
+  Slab* slabs_ = nullptr;  // all of them, so that kept memory stays reachable
   std::byte* at_ = nullptr;
   std::byte* end_ = nullptr;
   std::size_t reserved_ = 0;

@@ -1,9 +1,9 @@
-// round_to_odd.hpp - numbers with fewer digits from which a 16-bit floating number is rounded as if from the
-// number itself.
+// round_to_odd.hpp - rounding of numbers to an intermediate format from which the final rounding to 16 bits
+// gives the same result as rounding the number itself.
 //
-// Rounding to odd: where a number has no exact counterpart, the one next to it on the side of zero with its
-// last bit set. What is rounded to nearest from that, to at least two digits fewer, is what would be rounded
-// from the number: the last bit says on which side of a half it lies. (S. Boldo, G. Melquiond: When double
+// Rounding to odd: a number without an exact counterpart becomes its neighbour toward zero with the last bit
+// set. Rounding that to nearest, to at least two digits fewer, equals rounding the original number to
+// nearest: the last bit says on which side of a midpoint it lies. (S. Boldo, G. Melquiond: When double
 // rounding is odd, IMACS 2005.)
 #pragma once
 

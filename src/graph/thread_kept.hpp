@@ -1,6 +1,6 @@
-// thread_kept.hpp - what a thread keeps for itself, such as a small cache. Destructors of the thread's other
-// objects, and on the main thread those of statics, may ask for it when it is gone: then it is made once
-// more.
+// thread_kept.hpp - thread-local objects, such as a small cache, which destructors may still use. Destructors
+// of the thread's other objects, and on the main thread those of statics, may access the object when it is
+// destroyed already: then it is made once more.
 #pragma once
 
 #include <utility>
@@ -18,7 +18,8 @@ class ThreadKept {
   }
 
  private:
-  // Ends what the thread holds; each of them can be waited for once in a thread.
+  // Destroys the thread's object when the thread ends. Each instance runs once in a thread, so a T that is
+  // made again needs another one.
   template <int Time>
   struct End {
     End() = default;

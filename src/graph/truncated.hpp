@@ -1,12 +1,12 @@
-// truncated.hpp - floating numbers as integers, as convert_element_type makes them. The reference executor,
-// by which others are checked, says the same in words of its own.
+// truncated.hpp - conversion of floating numbers to integers, as by convert_element_type. The reference
+// executor, the oracle of others, has its own implementation.
 #pragma once
 
 #include <limits>
 
 namespace tidu::detail {
 
-/// x without its fraction. What is beyond To becomes the nearest To, and NaN 0.
+/// x without its fraction. Numbers out of To's range become the nearest number of To, and NaN 0.
 template <class To, class From>
 constexpr To truncated(From x) {
   // The greatest To and 1: a power of two, which any From has.

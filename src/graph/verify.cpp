@@ -1,6 +1,6 @@
-// verify.cpp - the invariants of a flat graph, checked one after another, cheapest first, so that later
-// checks may rely on earlier ones. A short verifier that runs after each transform in tests; its message
-// shows the neighbourhood of what is wrong.
+// verify.cpp - checks the invariants of a flat graph one after another, cheapest first, so that later checks
+// may rely on earlier ones. It runs after each transform in tests; its message shows the neighbourhood of the
+// defect.
 #include <algorithm>
 #include <unordered_set>
 

@@ -1,4 +1,4 @@
-// view_page.cpp - fills the page that the build has put together of src/graph/view (see room.cmake).
+// view_page.cpp - fills the page that the build has assembled from src/graph/view (see room.cmake).
 #include "graph/view_page.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace tidu::detail {
 
-// Made by cmake/TiduEmbed.cmake; the bytes of the page, in which two marks stand for what changes.
+// Made by cmake/TiduEmbed.cmake; the bytes of the page, in which two marks stand for the variable parts.
 extern const unsigned char view_page_bytes[];
 extern const std::size_t view_page_size;
 

@@ -6,8 +6,8 @@
 
 namespace tidu::detail {
 
-/// The page of src/graph/view with a title and the JSON that it shows. Neither can leave its place in the
-/// page, whatever characters it has.
+/// The page of src/graph/view with a title and its JSON. Both are escaped: no character of them can end the
+/// element that contains it.
 std::string view_page(std::string_view title, std::string_view json);
 
 }  // namespace tidu::detail

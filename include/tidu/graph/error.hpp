@@ -239,7 +239,7 @@ List<Range> list(const Range& range) {
 /// An error that is being handled, to be kept in a Result, which throws it by its own type.
 std::shared_ptr<const Error> held_error(const Error& error);
 
-/// Runs `body` and turns whatever it throws into a Result: this is what every `try_` function is made of.
+/// Runs `body` and turns its exceptions into a Result; every `try_` function is implemented by it.
 template <class Body>
 auto capture(Body&& body) -> Result<std::invoke_result_t<Body>> {
   try {

@@ -183,7 +183,7 @@ namespace detail {
 ValueKey input_value_key(const InputKey& key, Type type);
 }  // namespace detail
 
-/// Equal structure: what structural_key addresses, compared operation by operation.
+/// Have the graphs equal structure? The parts that structural_key covers are compared operation by operation.
 bool structurally_equal(const Graph& a, const Graph& b);
 
 /// Checks every invariant of a graph (see the top of this file), its types by inference and its keys.
