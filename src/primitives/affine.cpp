@@ -22,7 +22,7 @@ class SumFinder {
  public:
   std::optional<std::string> found;
 
-  // Of the values of the graph that these need.
+  // The standings of these values of the graph.
   Standings outputs(const Graph& graph, const Standings& inputs, std::span<const ValueId> wanted) {
     const std::vector<bool> needed = reachable(graph, wanted);
     Standings values(graph.num_values());
@@ -79,7 +79,7 @@ class SumFinder {
   static bool solves(const Operation& operation) {
     return operation.name() == custom_linear_solve.name || operation.name() == custom_root.name;
   }
-  // Where no residual depends on anything, or a custom_vjp_call is linear by its rule.
+  // If no residual depends on the inputs, or a custom_vjp_call is linear by its rule.
   static bool linear_as_it_says(const Operation& operation, const Standings& operands) {
     if (operation.name() == custom_vjp_call.name) {
       std::vector<bool> depends;
@@ -108,7 +108,7 @@ class SumFinder {
     return known_.emplace(std::move(key), std::move(result)).first->second;
   }
 
-  // What may be one or the other.
+  // The join of two standings, for a value that may be either.
   static void join(Standing& to, const Standing& from) {
     to.depends = to.depends || from.depends;
     to.zero = to.zero && from.zero;
@@ -129,8 +129,8 @@ class SumFinder {
     return results;
   }
 
-  // The carries come in from input `first` on and go out first. `results`: before the first step; what comes
-  // after the carries is made by each.
+  // Input `first` and the following ones are the input carries; outputs begin with the output carries.
+  // `results`: those before the first step; outputs after the carries are computed by each step.
   Standings looped(const Graph& body, std::size_t first, std::size_t num_carry, Standings inputs,
                    Standings results, std::int64_t length) {
     // A carry may depend on it in one step, and be bent in a later one.

@@ -1,4 +1,5 @@
-// affine.hpp - sums that make a graph affine where it is to be linear, also in graphs that operations hold.
+// affine.hpp - finds sums that make a graph affine although it has to be linear, also in the graphs of
+// operations.
 #pragma once
 
 #include <optional>
@@ -9,22 +10,23 @@
 
 namespace tidu::prim {
 
-/// What is known of a value.
+/// The dependence of a value on the inputs in which the graph has to be linear.
 struct Standing {
-  bool depends = false;  ///< on what the graph is to be linear in
+  bool depends = false;  ///< on these inputs
   bool zero = false;     ///< whatever the inputs are
-  bool bent = false;     ///< depends, and is not linear in it by what the primitives on the way say
+  bool bent = false;     ///< depends, and is not linear in them according to the primitives on the path
   friend bool operator==(const Standing&, const Standing&) = default;
   friend auto operator<=>(const Standing&, const Standing&) = default;
 };
 
-/// Of the outputs of the graph, through the graphs that its operations hold. When a while ends may depend on
-/// what the graph is to be linear in, and makes nothing bent: a solver's steps go on until they are enough.
+/// The standings of the graph's outputs, analysed through the graphs that its operations hold. The number of
+/// steps of a while may depend on the linear inputs without making its results bent: a solver's steps go on
+/// until they are enough.
 std::vector<Standing> standings(const Graph& graph, const std::vector<Standing>& inputs);
-/// A sum of what depends and of what neither does nor is zero, on the way to outputs of these positions:
-/// which operation of which graph that is. Of loops the first steps are looked at, as many as it takes for
-/// what carries depend on to settle. A linear_call is linear because it says so, whatever its graph does, and
-/// so is a custom_linear_solve.
+/// A sum of a term that depends on the inputs and a term that neither does nor is zero, on a path to outputs
+/// at these positions; described by operation and graph. Of a loop, as many first steps are examined as the
+/// dependences of its carries take to settle. A linear_call and a custom_linear_solve are linear by
+/// declaration, whatever their graphs do.
 std::optional<std::string> affine_sum(const Graph& graph, const std::vector<Standing>& inputs,
                                       const std::vector<std::size_t>& outputs);
 /// The same in the graphs that an operation holds.

@@ -1,7 +1,7 @@
-// axes.hpp - what the structural records share: checks of axes and extents in type rules, arithmetic on lists
-// of axes, and the transpositions that batch rules need. No axis that has not been checked is used as an
-// index, and no sum or product of extents is formed without a check: attributes may come from a stranger's
-// dump.
+// axes.hpp - functions that the structural records share: checks of axes and extents in type rules,
+// arithmetic on lists of axes, and the transposes that batch rules need. Axes are checked before they are
+// used as indices, and sums and products of extents are checked for overflow: attributes may come from an
+// untrusted dump.
 #pragma once
 
 #include <string_view>
@@ -38,7 +38,7 @@ Ints range(std::int64_t first, std::int64_t last);
 Ints remaining(std::size_t rank, const Ints& axes);
 /// The same, and not in `more` either.
 Ints remaining(std::size_t rank, const Ints& axes, const Ints& more);
-/// Every axis plus one: where it stands behind a leading axis.
+/// Every axis plus one: its position after a leading axis is added.
 Ints shifted(Ints axes);
 /// The concatenation of lists.
 Ints joined(std::initializer_list<Ints> lists);
@@ -50,13 +50,13 @@ Ints inverse_permutation(const Ints& permutation);
 Shape extents_at(const Shape& shape, const Ints& axes);
 
 // --- emitting functions
-/// Axes that are negative count from the end of `rank` axes; what is out of range stays as it is, for the
-/// type rule to refuse.
+/// Negative axes count from the end of `rank` axes. Axes out of range are unchanged, and the type rule
+/// rejects them.
 std::int64_t normal_axis(std::int64_t axis, std::size_t rank);
 Ints normal_axes(Ints axes, std::size_t rank);
 
 // --- rules
-/// x with axis `from` moved to place `to`; x itself when they are one.
+/// x with axis `from` moved to position `to`; x itself when they are equal.
 Value move_axis(Value x, std::size_t from, std::size_t to);
 /// x without the axes of `reduced`, spread over them again to `shape`.
 Value spread(Value x, const Shape& shape, const Ints& reduced);

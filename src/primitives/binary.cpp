@@ -67,9 +67,9 @@ Value multiply_no_nan_of_both(Value x, Value y, Where = Where()) {
   return x.emitter()->emit_one(op, std::array{x, y});
 }
 
-// The dividend's tangent and cotangent are divided by y so that a 0 stays one: x / y behind a mask of y = 0.
-// `divide`: what the primitive itself does. `multiply`: of the tangent of y and what it meets, which is 0
-// where the dividend of divide_no_nan is.
+// The dividend's tangent and cotangent are divided by y so that a 0 stays one: by divide_no_nan for y = 0.
+// `divide` is the primitive's own function. `multiply` multiplies the tangent of y by its factor, which is 0
+// if the dividend of divide_no_nan is.
 template <Value (*divide)(Value, Value, Where), Value (*multiply)(Value, Value, Where)>
 Derivatives jvp_quotient(JvpContext& c) {
   constexpr Where where{};
@@ -162,9 +162,9 @@ constinit const Primitive div{
     .simplify = simplify_div,
 };
 
-// z = x y, and where x is 0, whatever y is, x; with `both` where y is 0, whatever x is, y
-// (tf.math.multiply_no_nan, whose operands stand the other way round). bilinear: dz = dx y + x dy,
-// ct_x = ct conj(y), ct_y = conj(x) ct, the second terms with `both`: where x = 0 and where dy or ct is 0
+// z = x y, but x if x is 0, whatever y is; with `both`, also y if y is 0, whatever x is
+// (tf.math.multiply_no_nan, with its operands exchanged). bilinear: dz = dx y + x dy, ct_x = ct conj(y), ct_y
+// = conj(x) ct, the second terms with `both`: 0 if x = 0 and if dy or ct is 0
 constinit const Primitive multiply_no_nan{
     .name = "multiply_no_nan",
     .arity = 2,
@@ -204,8 +204,8 @@ constinit const Primitive divide_no_nan{
     .simplify = simplify_divide_no_nan,
 };
 
-// z = x^y            dz = y x^(y-1) dx + z ln(x) dy, with ln(1) in the place of ln(0), and y x^1 where y = 0:
-// so all derivatives by x are a polynomial's at x = 0, where y is a whole number
+// z = x^y            dz = y x^(y-1) dx + z ln(x) dy, with ln(1) for ln(0), and y x^1 if y = 0: so if y is an
+// integer, all derivatives by x at x = 0 are those of the polynomial
 constinit const Primitive pow{
     .name = "pow",
     .arity = 2,

@@ -1,5 +1,5 @@
 // call.cpp - call, the operation that holds a graph, and the list of all structural records. The rules of
-// call turn to the transform that is running: it linearizes, transposes or batches the graph inside.
+// call use the running transform: it linearizes, transposes or batches the inner graph.
 #include "primitives/inner_graphs.hpp"
 #include "tidu/primitives/convolution.hpp"
 #include "tidu/primitives/random.hpp"

@@ -1,13 +1,13 @@
-// checkpoint.cpp - checkpoint: a call that keeps for its derivative what its policy says, and in the linear
-// graph computes the other residuals anew.
+// checkpoint.cpp - checkpoint: a call whose derivative keeps the values that its policy selects, and
+// rematerializes the other residuals in the linear graph.
 //
-// Note [Recomputation]: the linear operation of a checkpoint holds a graph of its own, from what was kept and
-// the tangents: an optimization_barrier over what was kept, the operations of the forward graph that the
-// residuals need, then the linear ones. Transposing it leaves the recomputation where it is, in front of the
-// transposed operations, so that it runs when the cotangents are there. The barrier keeps equal operations of
-// the forward graph from being merged with it; barriers of different graphs have different instances, which
-// keeps recomputations for tangents and for cotangents apart. Both operations are checkpoints that keep
-// nothing, so that derivatives of higher order recompute too.
+// Note [Recomputation]: the linear operation of a checkpoint holds a graph of the kept values and the
+// tangents: an optimization_barrier over the kept values, the operations of the forward graph that the
+// residuals need, then the linear ones. Its transpose leaves the recomputation before the transposed
+// operations, so that it runs when the cotangents are there. The barrier prevents merging of the
+// recomputation with the equal operations of the forward graph. Barriers of different graphs have different
+// instances, so that recomputations for tangents and for cotangents are not merged either. Both operations
+// are checkpoints that keep nothing, so that derivatives of higher order recompute too.
 #include <algorithm>
 
 #include "primitives/inner_graphs.hpp"
@@ -60,8 +60,8 @@ std::int64_t instance_for(const Graph& graph) {
   return static_cast<std::int64_t>(graph.structural_key().low & 0x7fffffffU);
 }
 
-// Values of the graph to keep beside its inputs: those that the policy lists, and what impure operations
-// made, which do not run twice.
+// Values of the graph to keep in addition to its inputs: those that the policy lists, and results of impure
+// operations, which must not run twice.
 std::vector<ValueId> kept_values(const Op& op, const Graph& graph) {
   std::vector<bool> kept(graph.num_values(), false);
   if (const Ints* listed = op.attribute("policy").get_if<Ints>()) {
@@ -113,8 +113,8 @@ class Recomputation {
     return inner_.primal.outputs().subspan(count_ + kept_.size());
   }
 
-  // Goes back from the residuals that the tangents need to inputs, values that are kept, and what impure
-  // operations made: also what a call of such a graph hands out, which graph_ has not.
+  // Goes back from the residuals that the tangents need to inputs, kept values, and results of impure
+  // operations, including further results of a call of such a graph, which graph_ does not have.
   void find_sources() {
     const Graph& primal = inner_.primal;
     linear_needs_ = reachable(inner_.linear, roots_);
@@ -145,8 +145,8 @@ class Recomputation {
     }
   }
 
-  // The values outside that stand for the sources: operands, and what the operation in the place of the
-  // primal one hands out.
+  // The outer values for the sources: operands, and further results of the operation that replaces the primal
+  // one.
   std::vector<Value> hand_out() {
     const Graph& primal = inner_.primal;
     std::vector<ValueId> in_graph;  // by source, of graph_
@@ -268,7 +268,7 @@ Derivatives jvp_checkpoint(JvpContext& c) {
   return Recomputation(c, graph, kept_values(c.op(), graph)).emit();
 }
 
-// `inner` with its first inputs, which are not linear, behind a barrier.
+// `inner` with a barrier after its first inputs, which are not linear.
 Graph behind_barrier(const Graph& inner, std::size_t count) {
   GraphBuilder builder(inner.name(), inner.primitives());
   std::vector<Value> inputs;

@@ -1,6 +1,6 @@
 // collectives.cpp - records of the operations over the ranks of a named axis. All are linear; transposes are
-// with respect to the inner product summed over all ranks. They have the trait of barriers: a program neither
-// folds one of a constant nor moves other work across it, so that every rank runs them in one order.
+// with respect to the inner product summed over all ranks. They have the trait of barriers: no pass folds a
+// collective of a constant or moves other operations across it, so that every rank runs them in one order.
 #include "tidu/primitives/collectives.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr AttributeSpec permute_attributes[] = {{"axis_name", AttributeKind::str
                                                 {"axis_size", AttributeKind::integer},
                                                 {"perm", AttributeKind::int_lists}};
 
-// The number of ranks, after what all collectives ask of their axis.
+// The number of ranks, after the checks of the axis that all collectives share.
 std::int64_t require_ranks(const InferContext& c) {
   const std::int64_t size = c.op().integer("axis_size");
   c.require(!c.op().string("axis_name").empty(), "expected an axis_name, got an empty one");
@@ -93,7 +93,7 @@ void infer_ppermute(InferContext& c) {
   c.result(c.operand(0));
 }
 
-// The op's axis, and its attribute `name` counted behind a leading axis.
+// The op's axis, and its attribute `name` shifted by a leading axis.
 Values batch_dimension(BatchContext& c, std::string_view name) {
   return emit_same(c,
                    {{"axis_name", c.op().string("axis_name")},

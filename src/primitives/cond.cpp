@@ -1,5 +1,5 @@
-// cond.cpp - cond: its record, type rule and batch rule, and what its rules share. Derivatives are in
-// cond_derivatives.cpp.
+// cond.cpp - cond: its record, type rule and batch rule, and functions that its rules share. Derivatives are
+// in cond_derivatives.cpp.
 #include "primitives/cond.hpp"
 
 #include <algorithm>
@@ -87,10 +87,10 @@ std::vector<Graph> batched_alike(BatchContext& c, const std::vector<Graph>& bran
   return graphs;
 }
 
-// With an index for each example every branch runs on all of them, and each example takes its results. A
-// number that they share is one of each for its derivative; what is larger is not copied, since products with
-// it would be many: see Note [Cases not taken]. Loops without a bound are told who takes them: see
-// Note [Loops not taken].
+// If the index has the batch axis, every branch runs on all examples, and each example selects its results.
+// An operand that the examples share is copied for each if it is a scalar, for its derivative; larger ones
+// are not copied, since that would multiply matmuls with them: see Note [Cases not taken]. Loops without a
+// bound get the mask of the examples that take them: see Note [Loops not taken].
 Values batch_cond(BatchContext& c) {
   std::vector<Graph> branches = c.op().graphs("branches");
   std::vector<Value> operands = operands_of(c);
@@ -136,7 +136,7 @@ Values batch_cond(BatchContext& c) {
   return results;
 }
 
-// The branch that is known to be taken, or the only one that there is, in the place of the cond.
+// Replaces the cond by the branch that is known to be taken, or by the only one.
 Values simplify_cond(SimplifyContext& c) {
   const std::vector<Graph> branches = c.op().graphs("branches");
   std::size_t taken = 0;

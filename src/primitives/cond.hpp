@@ -1,4 +1,5 @@
-// cond.hpp - what the rules of cond share: branches that a rule makes, and the choice between results.
+// cond.hpp - functions that the rules of cond share: branches that a rule makes, and the selection between
+// results.
 #pragma once
 
 #include <memory>
@@ -33,14 +34,14 @@ class CondMaker {
   std::vector<Value> operands_;
 };
 
-/// The case at `which`, a scalar or of the shape of the cases; an index of no case is moved into range.
+/// The case at `which`, a scalar or of the shape of the cases; an index out of range is clamped.
 Value select_case(Value which, std::span<const Value> cases);
 
-/// x of shape [n, ...], zeros for examples where `taken`, bool[n], does not hold. Note [Cases not taken]:
-/// what is computed for an example whose results are dropped may be infinite or NaN, and so are its
-/// derivatives, which a cotangent of 0 does not make 0. So what it is computed of is masked as well as its
-/// results: no cotangent goes back there. It is zeros, not the same without a derivative, since x may be a
-/// tangent, of which all has to be linear.
+/// x of shape [n, ...] with zeros for the examples where `taken`, bool[n], is false. Note [Cases not taken]:
+/// a computation for an example whose results are dropped may give infinity or NaN, and so may its
+/// derivatives, and a cotangent of 0 times infinity is not 0. So its operands are masked as well as its
+/// results: no cotangent flows back. The mask value is zero, and not x without a derivative, since x may be a
+/// tangent, in which all operations have to be linear.
 Value where_taken(Value taken, Value x);
 
 // --- the rules, in files of their own

@@ -1,11 +1,11 @@
-// cond_derivatives.cpp - the JVP of cond and the transpose of what it gives.
+// cond_derivatives.cpp - the JVP of cond and the transpose of the linear cond.
 //
 // Note [Residuals of branches]: the linear cond of a cond reads the index, and residuals of its branches in
-// four ways. What depends on no operand is computed in the linear branch anew; an operand is read where it
-// is; what is a result of the branch is read as the result of the cond; all else the primal cond hands out as
-// further results. Those of one type that different branches need share a result, zero where the branch taken
-// has none, so that there are as many as the branch with the most of them needs, of each type. A linear
-// branch is run with what the same primal branch gave, and reads nothing else.
+// four ways. Values that depend on no operand are recomputed in the linear branch. An operand is read
+// directly. A result of the branch is read as the result of the cond. All others become further results of
+// the primal cond. Further results of one type that different branches need share a result, zero if the
+// branch taken has none: for each type there are as many as the branch with the most residuals needs. A
+// linear branch runs with the residuals of the same primal branch, and reads nothing else.
 #include "primitives/cond.hpp"
 
 #include <algorithm>
@@ -62,13 +62,13 @@ class CondJvp {
   }
 
  private:
-  /// Where a linear branch has a residual from.
+  /// The source of a residual of a linear branch.
   struct ResidualSource {
     enum class Kind : std::uint8_t { constant, operand, result, handed_out };
     Kind kind = Kind::constant;
-    std::size_t index = 0;  // of the operand, the result, or among what is handed out
+    std::size_t index = 0;  // of the operand, the result, or the further result
   };
-  /// What the primal cond hands out besides its results.
+  /// A further result of the primal cond.
   struct Further {
     Type type;
     std::vector<ValueId> values;  // by branch; no_index: zero
@@ -107,7 +107,7 @@ class CondJvp {
     }
   }
 
-  // Shares what other branches hand out, where it is of this type.
+  // Shares a further result of another branch, if it has this type.
   std::size_t add_further(std::size_t b, ValueId id) {
     const Type type = inner_[b].primal.type(id);
     std::vector<std::size_t>& of_type = further_of_type_[type.identity()];
@@ -121,7 +121,7 @@ class CondJvp {
     return place;
   }
 
-  // Puts a cond whose results the linear one can read in the place of the primal one.
+  // Replaces the primal cond by one whose results the linear cond can read.
   void hand_out() {
     bool any = false;
     for (const std::vector<ResidualSource>& places : places_) {
@@ -176,7 +176,7 @@ class CondJvp {
     }
   }
 
-  // Of the primal branch, in the order of its residuals.
+  // Constant residuals of the primal branch, in the order of its residuals.
   std::vector<Value> constant_residuals(std::size_t b, GraphBuilder& builder) const {
     const Graph& primal = inner_[b].primal;
     std::vector<ValueId> wanted;
@@ -210,7 +210,7 @@ Derivatives transpose_cond(TransposeContext& c) {
   for (std::size_t i = 0; i < num_inputs; ++i) linear.push_back(c.linear(i + 1));
 
   struct Transposed {
-    InnerTransposition inner;          // of the branch, cut to what depends on linear inputs
+    InnerTransposition inner;          // of the branch, reduced to the part that depends on linear inputs
     std::vector<std::size_t> outputs;  // these, with a cotangent
   };
   std::vector<Transposed> transposed(branches.size());

@@ -1,5 +1,5 @@
-// control_flow_unrolled.cpp - scans, and loops with a bound, as the operations of all their steps, conds
-// as those of all their branches.
+// control_flow_unrolled.cpp - unrolls scans, and loops with a bound, to the operations of all their steps,
+// and conds to all their branches.
 #include <unordered_map>
 
 #include "primitives/cond.hpp"

@@ -1,7 +1,7 @@
-// convolution.cpp - conv_general_dilated. Its transposes are convolutions again: of the cotangent with the
-// flipped kernel, strides and dilations of lhs changing places, and of lhs with the cotangent for a kernel,
-// batch and features changing places. Groups, and batch axes on both operands, are feature groups of the new
-// convolution, for which an axis is split off one axis and merged into another.
+// convolution.cpp - conv_general_dilated. Its transposes are convolutions again. That by lhs convolves the
+// cotangent with the flipped kernel, with strides and dilations of lhs exchanged. That by rhs convolves lhs
+// with the cotangent as kernel, with batch and features exchanged. Groups, and batch axes on both operands,
+// become feature groups of the new convolution: an axis is split off one axis and merged into another.
 #include "tidu/primitives/convolution.hpp"
 
 #include "axes.hpp"
@@ -94,7 +94,7 @@ Value split_axis(Value x, std::size_t at, std::int64_t n) {
   return ops::reshape(x, shape);
 }
 
-// Without axis `from`, which becomes the slower part of what is axis `into` of the result.
+// Removes axis `from`, which becomes the slower part of axis `into` of the result.
 Value merge_axis(Value x, std::size_t from, std::size_t into) {
   const Value moved = move_axis(x, from, into);
   Shape shape = moved.shape();
@@ -115,7 +115,7 @@ Ints swapped(Ints spec) {
 
 Value conjugated(Value x) { return is_complex(x.dtype()) ? ops::conj(x) : x; }
 
-// Where an element of lhs meets kernel place k at window p, ct_p meets the flipped kernel at that element.
+// If an element of lhs meets kernel position k at window p, ct_p meets the flipped kernel at that element.
 Value transpose_lhs(Value ct, Value rhs, const ops::Convolution& conv, const Shape& lhs) {
   const auto& [lhs_spec, rhs_spec, out_spec] = conv.dimension_numbers;
   const Shape from = spatial(lhs, lhs_spec), kernel = spatial(rhs.shape(), rhs_spec),
@@ -137,7 +137,7 @@ Value transpose_lhs(Value ct, Value rhs, const ops::Convolution& conv, const Sha
   return ops::conv_general_dilated(ct, conjugated(flipped), back);
 }
 
-// The kernel's places are the windows that ct, spread by the strides, has in lhs; sums run over the batch.
+// The kernel's positions are the windows of ct, dilated by the strides, in lhs; sums run over the batch.
 Value transpose_rhs(Value ct, Value lhs, const ops::Convolution& conv, const Shape& rhs) {
   const auto& [lhs_spec, rhs_spec, out_spec] = conv.dimension_numbers;
   const Shape from = spatial(lhs.shape(), lhs_spec), kernel = spatial(rhs, rhs_spec),
@@ -174,8 +174,8 @@ Derivatives transpose_convolution(TransposeContext& c) {
   return result;
 }
 
-// The leading axis of lhs alone joins its batch, that of rhs alone its result features, behind their group;
-// on both it makes groups.
+// A leading axis of lhs alone is merged into its batch, that of rhs alone into its result features, within
+// their group; a leading axis of both becomes groups.
 Values batch_convolution(BatchContext& c) {
   ops::Convolution conv = convolution_of(c.op());
   const auto& [lhs_spec, rhs_spec, out_spec] = conv.dimension_numbers;

@@ -49,7 +49,7 @@ Value part(Value x, std::size_t axis, std::int64_t first, std::int64_t last, std
   return ops::slice(x, start, limit, strides);
 }
 
-// `low` and `high` places more before and behind the elements of one axis.
+// Adds `low` and `high` positions before and after the elements of one axis.
 Value padded(Value x, std::size_t axis, std::int64_t low, std::int64_t high, std::int64_t value = 0) {
   if (low == 0 && high == 0) return x;
   IntLists config(x.rank(), Ints{0, 0, 0});
@@ -70,11 +70,12 @@ Value interleaved(Value a, Value b, std::size_t axis, std::int64_t n) {
 //
 // Note [Linear recurrences]: two steps at once are again such a step, z_{2k+1} = w_{2k+1} w_{2k} z_{2k-1} +
 // (w_{2k+1} b_{2k} + b_{2k+1}). So a recurrence of half the length gives every second z, and one step from
-// each of those the others; the halves are a recurrence themselves. Multiplications and additions only: right
-// with zeros among the w, and differentiable to any order. Where n is odd, a step is added that is cut off.
+// each of those the others; the recurrence of half the length is computed in the same way. It takes
+// multiplications and additions only, so it is right with zeros among the w, and differentiable to any order.
+// For odd n, a step is added and its result cut off.
 Value recurrence(Value w, Value b, std::size_t axis) {
   struct Level {
-    Value w, b;  // of the even places
+    Value w, b;  // of the even positions
     std::int64_t n;
   };
   std::vector<Level> levels;
@@ -102,8 +103,8 @@ Value recurrence(Value w, Value b, std::size_t axis) {
   return z;
 }
 
-// f on x, y and the tangent, all of them turned round before and the result after where the op is `reverse`;
-// along an axis of one element or none the op is the identity.
+// f on x, y and the tangent. If the op is `reverse`, all of them are reversed before, and the result after.
+// Along an axis of one element or none the op is the identity.
 template <class F>
 Derivatives jvp_forward(const JvpContext& c, const F& f) {
   const std::size_t axis = axis_of(c);
@@ -134,9 +135,9 @@ Value ratio(Value a, Value b) {
 // Note [Weights that sum to one]: with the running maximum m and p_i = e^(m_{i-1} - m_i), q_i = e^(x_i -
 // m_i),
 //   s_i = p_i s_{i-1} + q_i,   dy_i = z_i / s_i,   z_i = p_i z_{i-1} + q_i dx_i.
-// The rounded y is not read: e^(y_{i-1} - y_i) would be off by a factor of e where one unit in the last place
-// of y is 1. Numbers of 16 bits are computed in f32. The maximum counts as constant, since no weight depends
-// on it. Equal infinities count alike, as in logsumexp.
+// The rounded y is not used: e^(y_{i-1} - y_i) would be off by a factor of e if one unit in the last place of
+// y is 1. Numbers of 16 bits are computed in f32. The maximum counts as constant, since no weight depends on
+// it. Equal infinities have equal weights, as in logsumexp.
 Derivatives jvp_cumlogsumexp(JvpContext& c) {
   return jvp_forward(c, [](Value narrow_x, Value, Value t, std::size_t axis) {
     const Value x = wide(narrow_x);

@@ -1,6 +1,5 @@
-// custom_derivative.hpp - functions made of several primitives that have a JVP rule of their own, since the
-// chain rule over their parts would overflow, cancel or cost more. Each becomes one custom_jvp_call
-// (jax.custom_jvp).
+// custom_derivative.hpp - functions made of several primitives with their own JVP rule, since the chain rule
+// over their parts would overflow, cancel or cost more. Each becomes one custom_jvp_call (jax.custom_jvp).
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// custom_jvp.cpp - custom_jvp_call. Its JVP rule evaluates the user's graph on primals and tangents: what
-// depends on a tangent is linear and goes to the linear graph, the rest is residual. Its transpose is a
+// custom_jvp.cpp - custom_jvp_call. Its JVP rule evaluates the user's graph on primals and tangents:
+// operations on a tangent are linear and go to the linear graph, the others are residual. Its transpose is a
 // custom_jvp_transpose.
 #include <algorithm>
 

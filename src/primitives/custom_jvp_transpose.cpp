@@ -1,5 +1,5 @@
-// custom_jvp_transpose.cpp - the transpose of a custom_jvp_call in the operands that it is linear in, which
-// remembers the rule.
+// custom_jvp_transpose.cpp - the transpose of a custom_jvp_call in the operands that it is linear in. It
+// keeps the rule.
 //
 // Note [Derivative of a transposed rule]: let y = L(a) b be linear in b, with a rule that gives
 // dy = L(a) db + M(a, b) da. The transpose b' = L(a)^T y' has db' = L(a)^T dy' + N^T y', where N is the map

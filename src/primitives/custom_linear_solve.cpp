@@ -1,11 +1,11 @@
-// custom_linear_solve.cpp - custom_linear_solve: a linear system that a graph of the user's solves, as
+// custom_linear_solve.cpp - custom_linear_solve: a linear system that a graph of the user solves, as
 // jax.lax.custom_linear_solve.
 //
 // Note [Derivatives of a linear solve]: from A x = b follows A dx = db - dA x, so the tangent is another
-// solve with the same graphs, of the system itself, and x is the operation's own result: its rule counts
-// again at every further order. dA x is the tangent of `matvec` by its consts at x. The solve is linear in b,
-// and its transpose solves the transposed system: `matvec` is transposed, `solve` and `transpose_solve`
-// change places. How `solve` works, by a loop without a bound, say, is never differentiated.
+// solve of the same system with the same graphs. Its x is the operation's own result, so that its rule
+// applies again at every further order. dA x is the tangent of `matvec` by its consts at x. The solve is
+// linear in b, and its transpose solves the transposed system: `matvec` is transposed, `solve` and
+// `transpose_solve` are exchanged. `solve` itself, a loop without a bound, say, is never differentiated.
 #include <algorithm>
 #include <numeric>
 
@@ -52,7 +52,7 @@ void infer_linear_solve(InferContext& c) {
   for (std::size_t i = consts; i < c.num_operands(); ++i) c.result(c.operand(i));
 }
 
-// Of sums at least: what else is not linear has no transpose.
+// Checks sums at least: other operations that are not linear have no transpose.
 void require_linear(const Op& op, ADRuleError::Rule rule) {
   const Graph matvec = op.graph("matvec");
   std::vector<Standing> inputs(matvec.inputs().size(), Standing{true, false});
@@ -68,7 +68,7 @@ void require_linear(const Op& op, ADRuleError::Rule rule) {
                                 *sum));
 }
 
-// The solution in the place of the operation. See Note [Derivatives of a linear solve].
+// Replaces the operation by its solution. See Note [Derivatives of a linear solve].
 Derivatives jvp_linear_solve(JvpContext& c) {
   const std::size_t consts = num_consts(c.op()), count = c.num_operands() - consts;
   const Values x = c.emitter().emit(c.op(), c.primals());

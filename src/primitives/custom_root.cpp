@@ -1,9 +1,9 @@
-// custom_root.cpp - custom_root: a root that a graph of the user's finds, as jax.lax.custom_root.
+// custom_root.cpp - custom_root: a root that a graph of the user finds, as jax.lax.custom_root.
 //
 // Note [Derivatives of a root]: from r(a, x) = 0 follows (dr/dx) dx = -(dr/da) da, which is a
 // custom_linear_solve whose `matvec` is the linearized residual and whose consts are a and x. x is the
-// operation's own result, so that its rule counts again at every further order. Of the guess, and of how
-// `solve` works, there is no derivative.
+// operation's own result, so that its rule applies again at every further order. The guess and the steps of
+// `solve` have no derivative.
 #include <algorithm>
 
 #include "primitives/implicit.hpp"

@@ -1,14 +1,13 @@
-// custom_vjp.cpp - custom_vjp_call, which becomes a linear_call in a linear graph: reverse mode takes the
-// transpose, the user's `backward`, as it is.
+// custom_vjp.cpp - custom_vjp_call, which becomes a linear_call in a linear graph: reverse mode uses the
+// transpose, the user's `backward`, unchanged.
 //
-// Note [Forward mode of custom_vjp_call]: the map from tangents to tangents is the transpose of backward
-// where backward can be transposed, so that both modes agree, also where the rule is meant to differ from the
-// derivative of graph. Where backward is linear and no rule transposes it (a while without a bound), the map
-// is taken row by row. Where backward is not linear (a clipped cotangent), or has a constant part or effects,
-// it is the derivative of graph, for which the linear_call has operands of graph as further residuals.
-// It keeps all of these, read or not: calls of one function on several operands are several linear_calls
-// then, where equal ones would be one, and backward, which is not linear, would be run once on a sum of
-// cotangents.
+// Note [Forward mode of custom_vjp_call]: the map from tangents to tangents is the transpose of backward if
+// backward can be transposed. So both modes agree, also if the rule is meant to differ from the derivative of
+// graph. If backward is linear and no rule transposes it (a while without a bound), the map is computed row
+// by row. If backward is not linear (a clipped cotangent), or has a constant part or effects, the map is the
+// derivative of graph, for which the linear_call has operands of graph as further residuals. It keeps all of
+// them, used or not. Otherwise calls of one function on several operands would be one linear_call, and
+// backward, which is not linear, would run once on a sum of cotangents.
 #include <algorithm>
 #include <numeric>
 
@@ -265,8 +264,8 @@ Derivatives jvp_custom_vjp(JvpContext& c) {
   return result;
 }
 
-// Each example has results, and cotangents, of its own; residuals only where they depend on what is batched.
-// `batched`: by input of graph. Gives forward and backward.
+// Each example has its own results and cotangents; residuals have the batch axis only if they depend on
+// batched inputs. `batched`: by input of graph. Returns forward and backward.
 std::pair<Graph, Graph> batched_rules(const VjpGraphs& of, const std::vector<bool>& batched,
                                       std::int64_t size, RuleServices& host) {
   const std::size_t count = of.graph.outputs().size();
@@ -315,8 +314,8 @@ Derivatives transpose_by_graph(TransposeContext& c) {
   });
 }
 
-// Of a call that is linear by its rule: the residuals that the cotangents of its linear operands read. The
-// others, which depend on these, are zeros.
+// For a call that is linear by its rule: the residuals that the cotangents of its linear operands read. The
+// others, which depend on these operands, are zeros.
 std::vector<Value> residuals_without(TransposeContext& c, const Graph& forward,
                                      const std::vector<bool>& linear) {
   const std::vector<bool> depends = depending_on(forward, linear);

@@ -1,5 +1,5 @@
-// dependence.cpp - depending_on: what depends on some inputs of a graph. Of an operation that holds graphs
-// and has region_bindings it is found result by result, through the graphs inside, at any depth.
+// dependence.cpp - depending_on: the values that depend on some inputs of a graph. For an operation that
+// holds graphs and has region_bindings it is found result by result, through its graphs, at any depth.
 #include <algorithm>
 #include <map>
 
@@ -8,8 +8,8 @@
 namespace tidu::prim {
 namespace {
 
-// Graphs nest at most max_graph_depth deep, and so does what follows. A graph inside is looked at once for
-// each choice of its inputs.
+// Recursion is bounded: graphs nest at most max_graph_depth deep. An inner graph is visited once for each set
+// of its inputs.
 class Dependence {
  public:
   std::vector<bool> values(const Graph& graph, const std::vector<bool>& inputs) {
@@ -28,7 +28,7 @@ class Dependence {
     return depends;
   }
 
-  // Of an operation of which some operand does.
+  // The dependent results of an operation with a dependent operand.
   std::vector<bool> results(const Operation& operation, const std::vector<bool>& operands) {
     std::vector<bool> all(operation.num_outputs(), true);
     if (operation.primitive().has_trait(Trait::holds_graph)) spread(operation, operands, all);

@@ -1,6 +1,6 @@
-// dynamic.cpp - dynamic_slice and dynamic_update_slice: a window whose place operands give, one scalar for
-// each dimension, moved into range so that the whole window lies inside. Linear in the arrays, and made of
-// one another in their transposes.
+// dynamic.cpp - dynamic_slice and dynamic_update_slice: a window at a position given by operands, one scalar
+// for each dimension, clamped so that the whole window lies inside. Linear in the arrays; their transposes
+// are made of each other.
 #include <limits>
 
 #include "axes.hpp"
@@ -87,7 +87,7 @@ bool any_batched(const BatchContext& c, std::size_t first) {
   return false;
 }
 
-// The same start indices behind a zero for the leading axis.
+// The same start indices after a zero for the leading axis.
 std::vector<Value> starts_behind_zero(const BatchContext& c, std::size_t first) {
   std::vector<Value> starts = starts_of(c, first);
   const DType dtype = starts.empty() ? i32 : starts[0].dtype();
@@ -107,7 +107,7 @@ Value plus(const std::optional<Value>& sum, Value term) { return sum ? ops::add(
 // The dtype that counts the elements of both shapes.
 DType counting_dtype(const Shape& shape) { return num_elements(shape) > max_i32 ? i64 : i32; }
 
-// Where the window begins: the start index `operand`, one for each example, moved into [0, last].
+// The begin of the window: the start index `operand`, one for each example, clamped to [0, last].
 Value begin_of(const BatchContext& c, std::size_t operand, std::int64_t last, DType dtype) {
   Value start = c.operand(operand);
   if (last > max_i32) start = ops::convert_element_type(start, i64);
@@ -125,8 +125,8 @@ Value flat_rows(Value x, std::int64_t size) {
   return ops::reshape(x, {size, num_elements(example)});
 }
 
-// Note [Windows by index]: where starts differ between examples, element i of example b's window is element
-// begin_b + i of x, both counted in row-major order: one gather with size times window many indices.
+// Note [Windows by index]: if starts differ between examples, element i of example b's window is element
+// begin_b + i of x, both in row-major order: one gather with size times window many indices.
 Values batch_dynamic_slice(BatchContext& c) {
   const Ints& sizes = c.op().ints("slice_sizes");
   if (!any_batched(c, 1)) {

@@ -1,6 +1,5 @@
-// elementwise_rules.hpp - what the records of element-wise primitives share: type rules by kinds of dtype,
-// and the words in which their JVP rules are written (x and y for operands, z for the result, t for
-// tangents).
+// elementwise_rules.hpp - functions that the records of element-wise primitives share: type rules by kinds of
+// dtype, and abbreviations for their JVP rules (x and y for operands, z for the result, t for tangents).
 #pragma once
 
 #include <cstdint>
@@ -51,7 +50,7 @@ inline Value z_of(const JvpContext& c) { return c.result(); }
 /// `value` in the shape and dtype of x.
 inline Value like(Value x, double value) { return ops::full_like(x, value); }
 
-/// The sum of what is there.
+/// The sum of the present terms.
 std::optional<Value> sum(const std::optional<Value>& a, const std::optional<Value>& b);
 /// conj(x), which of a real x is x.
 Value conjugate(Value x);

@@ -1,4 +1,4 @@
-// factor_rules.cpp - how axes of operands and results belong together.
+// factor_rules.cpp - factor rules: how axes of operands and results correspond.
 #include "factor_rules.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// factor_rules.hpp - how axes of operands and results belong together, for records of several families, and
-// the ops for results of another extent.
+// factor_rules.hpp - factor rules (how axes of operands and results correspond) for records of several
+// families, and the ops for results of another extent.
 #pragma once
 
 #include "tidu/graph/factors.hpp"
@@ -7,8 +7,8 @@
 
 namespace tidu::prim {
 
-/// Of operations that keep the row-major order of elements: axes of one extent with as many elements before
-/// and behind them.
+/// For operations that keep the row-major order of elements: axes of one extent with equally many elements
+/// before and after them.
 void factors_of_view(Factors& f);
 void factors_of_transpose(Factors& f);
 /// The axes that attribute `dimensions` does not name.
@@ -32,7 +32,7 @@ void factors_of_pad(Factors& f);
 void factors_of_concatenate(Factors& f);
 void factors_of_take(Factors& f);
 void factors_of_take_along(Factors& f);
-/// Without operands: every axis of the result, but for attribute `dimension` of iota.
+/// Without operands: every axis of the result, except attribute `dimension` of iota.
 void factors_of_full(Factors& f);
 void factors_of_iota(Factors& f);
 

@@ -22,7 +22,7 @@ bool is_unbounded(const Operation& operation) {
   return operation.name() == while_loop.name && !WhileParts(operation.op()).shape.max_steps;
 }
 
-// Graphs nest at most max_graph_depth deep, and so does what follows. Each is looked at once.
+// Recursion is bounded: graphs nest at most max_graph_depth deep. Each is visited once.
 class Gating {
  public:
   bool holds(const Graph& graph) {
@@ -167,7 +167,7 @@ class Gating {
     return result;
   }
 
-  // Of an attribute that holds a graph, or several.
+  // The gated form of an attribute that holds a graph or several.
   Attribute gated_all(const Attribute& value, std::size_t at) {
     GraphList graphs;
     for (const auto& graph : value.graphs()) graphs.push_back(gated(Graph(graph), at).graph.share());

@@ -1,8 +1,8 @@
-// gated_loops.hpp - loops without a bound that can be told to take no step.
+// gated_loops.hpp - loops without a bound with a gate: a bool operand that makes them take no step.
 //
-// Note [Loops not taken]: where what is computed for an example is dropped, as of a branch that it does not
-// take or of a step after its end, a loop without a bound inside would go on with operands that are not that
-// example's, or are masked, and might never end. So the conditions of such loops, at any depth, are told.
+// Note [Loops not taken]: results for an example are dropped if it does not take the branch, or has ended
+// before the step. A loop without a bound inside would then run on operands that are not that example's, or
+// are masked, and might never end. So the conditions of such loops, at any depth, get the gate.
 #pragma once
 
 #include "tidu/graph/graph.hpp"

@@ -1,6 +1,6 @@
-// implicit.hpp - what the rules of implicit functions share (custom_linear_solve, custom_root): tangents of a
-// graph by its parameters, the transpose of a linear graph, and a dense solution of small linear systems. A
-// graph comes in as f(parameters..., x...).
+// implicit.hpp - functions that the rules of implicit functions share (custom_linear_solve, custom_root):
+// tangents of a graph by its parameters, the transpose of a linear graph, and a dense solution of small
+// linear systems. Graphs have the form f(parameters..., x...).
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ std::optional<Graph> optional_graph(const Op& op, std::string_view attribute);
 std::size_t require_num_consts(const InferContext& c);
 /// Refuses a list of more than one graph.
 void require_optional(const InferContext& c, std::string_view attribute);
-/// What those of the operation's operands are, by their types: "which is const" and `others`.
+/// The roles of those operands of the operation, by their types: "which is const" and `others`.
 std::vector<Slot> operand_slots(const InferContext& c, std::size_t num_consts, std::string_view others);
 
 /// By output of `graph`: the tangent at (operands, x) by the first operands of the operation, `num_consts` of

@@ -1,6 +1,6 @@
 // indexing.cpp - take and scatter_add, by an index for a whole slice or one for each position; each pair is
-// each other's transpose, the mode kept. Mode "clip" moves an index into range, "drop" reads 0 and writes
-// nothing.
+// each other's transpose, with the same mode. Mode "clip" clamps an index to the range, "drop" reads 0 and
+// writes nothing.
 #include "axes.hpp"
 #include "factor_rules.hpp"
 #include "rules.hpp"
@@ -16,7 +16,7 @@ constexpr AttributeSpec indexing_attributes[] = {{"axis", AttributeKind::integer
 
 std::size_t axis_of(const Op& op) { return static_cast<std::size_t>(op.integer("axis")); }
 
-// Checks axis, mode and indices, and gives the type of what is read or written.
+// Checks axis, mode and indices, and returns the type of the elements that are read or written.
 Type indexed_type(const InferContext& c, bool along) {
   const Type x = c.operand(0);
   const Type indices = c.operand(1);
@@ -63,7 +63,7 @@ void infer_write(InferContext& c) {
 using Read = Value (*)(Value, Value, std::int64_t, std::string_view, Where);
 using Write = Value (*)(Value, Value, Value, std::int64_t, std::string_view, Where);
 
-// ct_x: what was read is written back into zeros.
+// ct_x: the cotangent is written into zeros at the positions that were read.
 template <Write Scatter>
 Derivatives transpose_read(TransposeContext& c) {
   const Value none = zeros(c.emitter(), c.operand_type(0));
@@ -95,9 +95,9 @@ Values batch_along(BatchContext& c) {
       operands);
 }
 
-// Note [Flat indices]: where indices differ between examples, the examples are laid one after another along
-// the indexed axis, [size, n, rest] seen as [size * n, rest], and example b looks at index + b n. An index is
-// first moved into [0, n), or, where it is to be dropped, becomes -1, so that none reaches a neighbour.
+// Note [Flat indices]: if indices differ between examples, the examples are concatenated along the indexed
+// axis, [size, n, rest] viewed as [size * n, rest], and example b uses index + b n. An index is first clamped
+// to [0, n) or, if it is to be dropped, becomes -1, so that none reaches a neighbour.
 Value flat_indices(BatchContext& c, std::int64_t n) {
   Emitter& emitter = c.emitter();
   Value indices = c.operand(1);

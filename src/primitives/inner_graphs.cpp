@@ -60,8 +60,7 @@ std::vector<std::size_t> inexact_positions(const Graph& graph, std::span<const V
   return positions;
 }
 
-// The augmented graph takes the place of the operation: its further results are the residuals that the linear
-// graph is called with.
+// The augmented graph replaces the operation: its further results are the residuals of the linear graph.
 Derivatives jvp_inner_graph(JvpContext& c, const EmitGraph& emit_graph) {
   std::vector<bool> active;
   for (std::size_t i = 0; i < c.num_operands(); ++i) active.push_back(c.active(i));
@@ -94,8 +93,8 @@ Derivatives transpose_inner_graph(TransposeContext& c, const EmitGraph& emit_gra
     linear.push_back(c.linear(i));
     if (!c.linear(i)) operands.push_back(c.operand(i));
   }
-  // A tangent that is no one's here, as that of a branch which has none, is zero, and so is what depends on
-  // it alone.
+  // A tangent that does not exist here, as that of a branch which has none, is zero, and so are values that
+  // depend on it alone.
   Graph graph = c.op().graph("graph");
   const std::vector<bool> depends = depending_on(graph, linear);
   std::vector<std::size_t> outputs;
@@ -172,13 +171,13 @@ std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span
     return results;
   };
   if (!lacks) return written(graph, wanted, needed);
-  // An operation that holds graphs computes more than what is wanted.
+  // An operation that holds graphs computes more than the wanted outputs.
   GraphBuilder::Options options;
   options.deduplicate = false;
   const Graph cut =
       eliminate_dead_code(GraphBuilder::extending(graph, options)->build_ids({wanted.begin(), wanted.end()}));
-  // Equal operations deeper inside are cut alike, and one of them may read what only another needs: nothing
-  // that is wanted depends on it.
+  // Equal operations in inner graphs are reduced alike, and one of them may read a value that only another
+  // needs: no wanted output depends on it.
   const std::vector<bool> live = reachable(cut, cut.outputs());
   for (std::size_t i = 0; i < given.size(); ++i) {
     const ValueId id = cut.inputs()[i];
@@ -278,8 +277,8 @@ std::size_t num_graphs(const Primitive& primitive) {
       }));
 }
 
-// With those operations that have a graph, and are to be, written out. Graphs nest at most max_graph_depth
-// deep, and so does this.
+// The graph with the chosen operations that hold a graph inlined. Recursion is bounded: graphs nest at most
+// max_graph_depth deep.
 template <class Chosen>
 std::vector<Value> written_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
                                const Chosen& chosen) {

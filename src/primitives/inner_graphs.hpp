@@ -1,5 +1,5 @@
-// inner_graphs.hpp - what the primitives that hold graphs share: type rules, the rules of call, and graphs
-// cut to the inputs and outputs that are wanted.
+// inner_graphs.hpp - functions that the primitives with graphs share: type rules, the rules of call, and
+// graphs reduced to the inputs and outputs that are wanted.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ void infer_inner_graph(InferContext& c, const Graph& inner);
 /// Graphs in attributes count.
 void refuse_effects(const InferContext& c, const Graph& inner, std::string_view what);
 
-/// What an input or output of a graph must be, and what it stands for.
+/// The required type of an input or output of a graph, and its meaning.
 struct Slot {
   Type type;
   std::string_view what;  ///< "input" or "the tangent of output"
@@ -54,22 +54,23 @@ Graph with_more_outputs(const Graph& graph, std::span<const ValueId> values);
 /// unset.
 std::vector<Value> outputs_given(Emitter& emitter, const Graph& graph, std::span<const Value> inputs,
                                  std::span<const ValueId> wanted);
-/// The graph, where operations that hold graphs make either what depends on these inputs or what does not:
-/// those that make both are there twice. For transposing, to which all that comes of what is linear is.
+/// Separates the graph: each operation that holds graphs computes either values that depend on these inputs
+/// or values that do not. Operations that compute both are duplicated. For transposition, which needs all
+/// values that depend on linear inputs to be linear.
 Graph separated(const Graph& graph, const std::vector<bool>& inputs);
-/// Operations of a graph, those inside counted in every place where they stand, up to which it is written out
-/// where it need not be.
+/// The maximum number of operations of a graph, with those inside counted for each occurrence, for optional
+/// inlining.
 inline constexpr std::size_t max_unrolled = std::size_t{1} << 16;
-/// The same function, where operations with effects that stand for their one graph are written out, at any
-/// depth: they are not separated, lest what they do be done twice.
+/// The same function with inlined operations that have effects and stand for one graph, at any depth: their
+/// graphs are not separated, since their effects would happen twice.
 Graph with_effects_inlined(const Graph& graph);
-/// By value: does it depend on one of these inputs? Of operations that have region_bindings each result for
-/// itself.
+/// By value: does it depend on one of these inputs? For operations that have region_bindings this is decided
+/// for each result.
 std::vector<bool> depending_on(const Graph& graph, const std::vector<bool>& inputs);
 /// The same by result of an operation, of which some operand does.
 std::vector<bool> depending_results(const Operation& operation, const std::vector<bool>& operands);
-/// Calls visit(operation, graph) for each operation of the graph and of those in attributes, at any depth;
-/// of a graph that stands in several places once.
+/// Calls visit(operation, graph) for each operation of the graph and of graphs in attributes, at any depth;
+/// once for a graph that occurs several times.
 void visit_operations(const Graph& graph, const std::function<void(const Operation&, const Graph&)>& visit);
 using tidu::detail::gives_zeros;
 /// The outputs of the graph on these inputs, where apply(operation, operands) gives the results of each of
@@ -88,10 +89,9 @@ std::vector<V> walk(const Graph& graph, std::span<const V> inputs, const Apply& 
   for (const ValueId id : graph.outputs()) outputs.push_back(values[id]);
   return outputs;
 }
-/// What the operation computes, by the graph that it calls (Primitive::called), whatever rules it has; null
-/// where it calls none.
+/// The graph that the operation calls (Primitive::called), whatever rules it has; null if it calls none.
 const std::shared_ptr<const GraphData>* called_graph(const Operation& operation);
-/// The outputs of the graph on these inputs, all such operations written out.
+/// Emits the graph on these inputs with all such operations inlined, and returns its outputs.
 std::vector<Value> write_out(Emitter& emitter, const Graph& graph, std::span<const Value> inputs);
 /// The batched `graph`, whose outputs with a true flag in `summed` are summed over the leading axis.
 Graph batched_and_summed(RuleServices& host, const Graph& graph, const std::vector<bool>& batched,

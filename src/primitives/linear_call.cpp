@@ -1,10 +1,11 @@
-// linear_call.cpp - linear_call: a graph that is linear in its operands after the first, with its transpose.
+// linear_call.cpp - linear_call: a graph that is linear in its operands after the first ones, with its
+// transpose.
 //
 // Note [Derivatives of linear_call]: the tangent by its linear operands is a linear_call again, so that its
-// transpose counts at any order; the tangent by its residuals is that of graph. A graph is linear where what
-// its linearization keeps depends on residuals alone, and what is linear in the call's operands is then that
-// linearization (graph may have a constant part: it may be what was a backward, once transposed). A backward
-// that is not linear is differentiated as a plain call.
+// transpose is used at any order; the tangent by its residuals is that of graph. A graph is linear if its
+// linearization keeps only values that depend on residuals alone; the part that is linear in the call's
+// operands is then that linearization. (graph may have a constant part: it may have been a backward that was
+// transposed.) A backward that is not linear is differentiated as a plain call.
 #include <algorithm>
 
 #include "primitives/linear_rule.hpp"

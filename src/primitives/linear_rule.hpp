@@ -1,5 +1,5 @@
-// linear_rule.hpp - a linear graph with its transpose at hand, as linear_call has them, for those operands of
-// an operation that have a tangent.
+// linear_rule.hpp - a linear graph with its transpose, as linear_call has them, for the operands of an
+// operation that have a tangent.
 #pragma once
 
 #include "primitives/inner_graphs.hpp"

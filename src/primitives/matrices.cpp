@@ -11,7 +11,7 @@ namespace {
 
 Ints batch_axes(std::size_t rank) { return range(0, static_cast<std::int64_t>(rank) - 2); }
 
-// Row or column numbers; of f64 or c128 matrices too they are small integers.
+// Row or column numbers; they are small integers also for f64 and c128 matrices.
 Value numbers(Emitter& emitter, const Shape& shape, std::int64_t from_end) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   const bool wide = shape[shape.size() - 1] > most || shape[shape.size() - 2] > most;

@@ -1,5 +1,5 @@
-// matrices.hpp - what the records of linear algebra share: checks of operands, and the words in which their
-// rules are written. A matrix is the last two axes of a value; leading axes are a batch, the same in all
+// matrices.hpp - functions that the records of linear algebra share: checks of operands, and abbreviations
+// for their rules. A matrix is the last two axes of a value; leading axes are a batch, the same in all
 // operands.
 #pragma once
 
@@ -36,7 +36,7 @@ Value adjoint(Value x);
 
 /// Which part of a matrix.
 enum class Part : std::uint8_t { lower, strictly_lower, upper, strictly_upper };
-/// bool of that shape: is this place in the part? Depends on nothing but the shape.
+/// bool of that shape: is this position in the part? Depends only on the shape.
 Value in_part(Emitter& emitter, const Shape& shape, Part part);
 /// x there, zero elsewhere.
 Value part_of(Value x, Part part);

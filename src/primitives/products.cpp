@@ -1,6 +1,6 @@
 // products.cpp - dot_general and matmul. Result axes: batch, then lhs free, then rhs free. The transpose rule
-// looks for the order of operands in which the result has the axes of what it is the cotangent of, so that a
-// matrix product transposes to one product without a transpose beside it.
+// chooses the order of operands that gives the axes of the operand whose cotangent it computes, so that a
+// matmul transposes to one matmul without a further transpose.
 #include <algorithm>
 #include <numeric>
 

@@ -56,8 +56,8 @@ Value products_of_others(Value x, std::size_t axis) {
   return *others;
 }
 
-// The axes that are reduced are taken for one, where they are if they are neighbours, which moves nothing;
-// others are first brought to the end.
+// The reduced axes are merged into one, in place if they are neighbours, which moves no elements; others are
+// first moved to the end.
 Value others_of(Value x, const Ints& axes) {
   if (axes.empty()) return ops::full_like(x, 1.0);
   Ints sorted = axes;

@@ -1,6 +1,6 @@
 // reductions.cpp - sums, extrema, logsumexp, argmax and the logical reductions. Over no elements a sum is 0,
-// a maximum -inf or the type's least, "and" true. Of bools false is the lesser. The product, whose derivative
-// takes more, is in reduce_prod.cpp.
+// a maximum -inf or the type's least, "and" true. For bools false is less than true. The product has a longer
+// derivative rule: it is in reduce_prod.cpp.
 #include <algorithm>
 
 #include "axes.hpp"
@@ -151,9 +151,8 @@ constinit const Primitive argmin{.name = "argmin",
                                  .batch = batch_index,
                                  .factors = factors_of_index};
 
-// y = log Σ exp x over `axes`          dy = Σ w dx / Σ w, w = exp(x - y), NaN where y is not finite, as in
-// JAX. Σ w is 1 apart from the rounding of y, which is a factor of all w: of numbers of 1e7 in f32 it may
-// be 1.1.
+// y = log Σ exp x over `axes`          dy = Σ w dx / Σ w, w = exp(x - y), NaN if y is not finite, as in JAX.
+// Σ w is 1 except for the rounding of y, which is a factor of all w: for numbers of 1e7 in f32 it may be 1.1.
 constinit const Primitive logsumexp{
     .name = "logsumexp",
     .attributes = reduction_axes,

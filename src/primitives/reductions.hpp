@@ -1,4 +1,5 @@
-// reductions.hpp - what the records with an attribute `axes` share: its schema, type rule and batch rule.
+// reductions.hpp - functions that the records with an attribute `axes` share: its schema, type rule and batch
+// rule.
 #pragma once
 
 #include "tidu/graph/infer.hpp"
@@ -10,7 +11,7 @@ inline constexpr AttributeSpec reduction_axes[] = {{"axes", AttributeKind::ints}
 
 /// The operand's type without the axes of attribute `axes`.
 void infer_reduction(InferContext& c);
-/// The same op with its axes behind the leading one.
+/// The same op with its axes shifted by a leading one.
 Values batch_reduction(BatchContext& c);
 
 }  // namespace tidu::prim

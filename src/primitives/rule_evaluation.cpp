@@ -33,7 +33,7 @@ bool has_user_rule(const Operation& operation) {
   return operation.name() == custom_jvp_call.name || operation.name() == custom_vjp_call.name;
 }
 
-// What is linear in its last operands by its making stays as it is where the others are primal.
+// Operations that are linear in their last operands by construction stay, if the others are primal.
 bool linear_as_it_is(const Operation& operation, const std::vector<Tracked>& operands) {
   const std::optional<std::size_t> residuals = residuals_of_linear(operation);
   return residuals &&
@@ -139,7 +139,7 @@ std::vector<Tracked> RuleEvaluation::emit(const Op& op, const std::vector<Tracke
   return results;
 }
 
-// Tangents pass behind a barrier of their own.
+// Tangents pass through their own barrier.
 std::vector<Tracked> RuleEvaluation::pass_barrier(const Op& op, const std::vector<Tracked>& operands) {
   std::vector<Tracked> results = operands;
   for (const bool linear : {false, true}) {
@@ -184,7 +184,7 @@ std::vector<Tracked> RuleEvaluation::keep_rule(const Graph& graph, const Operati
   return results;
 }
 
-// What the results of such an operation are, by a trial run of its graph in a builder of its own.
+// The standing of the operation's results, by a trial run of its graph in a separate builder.
 std::vector<Tracked> RuleEvaluation::tried(const Graph& graph, const Operation& operation,
                                            const std::vector<Tracked>& operands) const {
   const Graph inner = operation.op().graph("graph");
@@ -208,8 +208,8 @@ std::vector<Tracked> RuleEvaluation::tried(const Graph& graph, const Operation& 
   }
 }
 
-// Such an operation stays one, and has to be linear in all that depends on tangents. What does not is made
-// by a primal one, whose tangents do not count.
+// Such an operation stays one, and has to be linear in all operands that depend on tangents. Results that do
+// not depend on them are computed by a primal one, whose tangents are dropped.
 std::vector<Tracked> RuleEvaluation::control_flow(const Graph& graph, const Operation& operation,
                                                   const std::vector<Tracked>& operands) {
   std::vector<Tracked> given = operands, results(operation.num_outputs(), Tracked{{}, {}, false, true, true});
@@ -236,7 +236,7 @@ std::vector<Tracked> RuleEvaluation::control_flow(const Graph& graph, const Oper
   return results;
 }
 
-// The results of the operation with zeros in the place of tangents.
+// The results of the operation with zeros for tangents.
 std::vector<Tracked> RuleEvaluation::without_tangents(const Operation& operation,
                                                       std::vector<Tracked> operands) {
   for (Tracked& operand : operands) {

@@ -1,11 +1,12 @@
-// rule_evaluation.hpp - evaluates the graph of a user's rule on primal values and tangents: what depends on a
-// tangent is linear and goes to the linear graph, the rest is primal. Operations with rules of their own stay
-// operations, so that these rules count at every order.
+// rule_evaluation.hpp - evaluates the graph of a user's rule on primal values and tangents: operations on a
+// tangent are linear and go to the linear graph, the others are primal. Operations with rules of their own
+// stay operations, so that these rules apply at every order.
 //
-// Note [Zeros in a rule]: the tangent of a constant operand is a zero that is never made. It goes through the
-// user's graph as such: what is linear in zeros alone is zero, a sum with zero is the other term, and only
-// where something else needs it an array of zeros is made. What depends on such tangents alone is zero for
-// being linear in them, also where a value that is not known to be zero has a part in it (a padding, say).
+// Note [Zeros in a rule]: the tangent of a constant operand is a zero that is never made. It is propagated
+// symbolically through the user's graph: an operation that is linear in zeros alone is zero, a sum with zero
+// is the other term, and an array of zeros is made only for other operations. A value that depends on such
+// tangents alone is zero by linearity, also if it contains a value that is not known to be zero (a padding,
+// say).
 #pragma once
 
 #include <optional>
@@ -38,7 +39,7 @@ class RuleEvaluation {
   /// not linear in tangents. Graphs nest at most max_graph_depth deep, and so does this.
   std::vector<Tracked> run(const Graph& graph, const std::vector<Tracked>& inputs,
                            const std::vector<std::optional<Tracked>>& known = {});
-  /// For a graph that is not what it has to be.
+  /// The error for a graph that is not linear in its tangents.
   ADRuleError bent(const std::string& message) const;
 
  private:

@@ -1,5 +1,5 @@
-// scan.cpp - scan: its record, type rule and batch rule, and what its rules share. Derivatives are in
-// scan_derivatives.cpp.
+// scan.cpp - scan: its record, type rule and batch rule, and functions that its rules share. Derivatives are
+// in scan_derivatives.cpp.
 #include "primitives/scan.hpp"
 
 #include <numeric>
@@ -56,7 +56,7 @@ void infer_scan(InferContext& c) {
   refuse_effects(c, body, "body");
 }
 
-// The axes 0 and 1, of a batch and of steps, change places.
+// Exchanges the axes 0 and 1, of a batch and of steps.
 Value with_axes_changed(Value x) {
   Ints permutation(x.rank());
   std::iota(permutation.begin(), permutation.end(), 0);
@@ -121,8 +121,8 @@ Values ScanMaker::emit(Emitter& emitter, std::int64_t length, bool reverse) {
   return ops::scan(emitter, prune(builder_.build(outputs_)), operands_, shape_);
 }
 
-// A carry is batched when it comes in so or, in some step, depends on what is. What is not stays one: the
-// counter of a loop is the same for all.
+// A carry is batched if its input is or if, in some step, it depends on batched values. Other carries are
+// not, as the counter of a loop, which is the same for all.
 Values batch_scan(BatchContext& c) {
   const ScanParts parts(c.op());
   std::vector<bool> batched = batched_operands(c);
@@ -147,7 +147,7 @@ Values batch_scan(BatchContext& c) {
     }
     if (!batched[i]) plain[i] = inputs[i];
   }
-  // The batched body, and for what is not batched the body.
+  // Values of the batched body, and of the body for values that are not batched.
   std::vector<ValueId> of_mapped, of_body;
   for (std::size_t k = 0; k < parts.num_outputs; ++k) {
     if (is_batched(k)) {

@@ -1,4 +1,4 @@
-// scan.hpp - what the rules of scan share: its op taken apart, and the graph of one step put together.
+// scan.hpp - functions that the rules of scan share: an op taken apart, and the graph of one step assembled.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace tidu::prim {
 
 /// The attributes of a scan, and its operands and results by kind: operand i is input i of the body, and
-/// result k output k, but for the leading axis of xs and ys.
+/// result k output k, except for the leading axis of xs and ys.
 struct ScanParts {
   explicit ScanParts(const Op& op);
   Graph body;
@@ -31,12 +31,12 @@ struct ScanParts {
   ValueId input(std::size_t i) const { return body.inputs()[i]; }
   ValueId output(std::size_t k) const { return body.outputs()[k]; }
   /// Adds to the flags, by input, the carries that depend on flagged inputs in some step; `inexact`: only
-  /// floating and complex ones. Returns what depends on them, by value of the body.
+  /// floating and complex ones. Returns the dependent values of the body.
   std::vector<bool> spread(std::vector<bool>& inputs, bool inexact) const;
 };
 
 /// The body of a scan that a rule makes, and its operands. Operands are added kind by kind: consts, then
-/// carries, then xs; outputs likewise.
+/// carries, then xs; so are outputs.
 class ScanMaker {
  public:
   ScanMaker(std::string name, const PrimitiveSet& set) : builder_(std::move(name), set) {}

@@ -1,17 +1,19 @@
-// scan_derivatives.cpp - the JVP of scan and the transpose of what it gives.
+// scan_derivatives.cpp - the JVP of scan and the transpose of the linear scan.
 //
-// Note [Residuals of a loop]: the linear scan of a scan reads residuals of its body in four ways. What
-// depends on no operand is computed in its body anew; what depends on consts alone before the loop, once; a
-// slice of xs or a const is read where it is. All else the primal scan hands out as further ys, stacked.
+// Note [Residuals of a loop]: the linear scan of a scan reads residuals of its body in four ways. Values that
+// depend on no operand are recomputed in its body. Values that depend on consts alone are computed once,
+// before the loop. A slice of xs or a const is read directly. All others become further ys of the primal
+// scan, stacked.
 //
-// Note [Carries of a linear scan]: each carry that has a tangent in some step is one, which a fixed point
-// finds; where its first tangent is absent it begins as zeros, which are no linear operand. Transposed, it is
-// a carry that nobody asks for. Carries of a linear scan that are not linear in it come of graphs that users
-// make alone; a scan before the transposed one hands out what they are in each step.
+// Note [Carries of a linear scan]: each carry that has a tangent in some step is a carry of the linear scan;
+// a fixed point finds them. If its first tangent is absent, it starts from zeros, which are no linear
+// operand. Transposed, it is a carry whose cotangent is not used. Carries of a linear scan that are not
+// linear in it occur only in graphs of users; a scan before the transposed one computes their values in each
+// step.
 //
-// The cotangent of a const is a sum over all steps, and so is that of a carry that every step hands on as it
-// is: of 16 bits they are carried in f32 and rounded after the loop, as the transform holds its own sums
-// (Note [Wide accumulation] in linearize/transpose.cpp).
+// The cotangent of a const is a sum over all steps, and so is that of a carry that every step passes on
+// unchanged. Such sums of 16 bits are carried in f32 and rounded after the loop, as the transform holds its
+// own sums (Note [Wide accumulation] in linearize/transpose.cpp).
 #include "primitives/scan.hpp"
 #include "tidu/primitives/elementwise.hpp"
 
@@ -68,7 +70,7 @@ class ScanJvp {
   };
   ValueId residual(std::size_t r) const { return inner_.primal.outputs()[scan_.num_outputs + r]; }
 
-  // See Note [Residuals of a loop]. Puts a scan that hands out more in the place of the primal one.
+  // See Note [Residuals of a loop]. Replaces the primal scan by one with further results.
   void hand_out() {
     const Graph& primal = inner_.primal;
     std::vector<bool> loop(scan_.num_inputs), all(scan_.num_inputs, true);
@@ -262,7 +264,7 @@ class ScanTranspose {
   }
 
  private:
-  // Of the sum of an operand's cotangents over the steps; two terms need no more than one rounding.
+  // The type of the sum of an operand's cotangents over the steps; two terms need no more than one rounding.
   Type sum_type(std::size_t i) const {
     const Type type = scan_.body.type(scan_.input(i));
     const bool wide = scan_.shape.length > 2 && c_.host().wide_accumulation();
@@ -275,7 +277,7 @@ class ScanTranspose {
     return is_linear_output(k) && linear_[i] && scan_.output(k) == scan_.input(i) &&
            sum_type(i) != scan_.body.type(scan_.input(i));
   }
-  // Where wide_accumulation() holds the set has a word for it.
+  // If wide_accumulation() is on, the set has an operation for it.
   Value converted(Value x, DType dtype) const {
     return x.dtype() == dtype ? x : scan_.body.primitives().vocabulary().convert(x, dtype);
   }
@@ -308,7 +310,7 @@ class ScanTranspose {
     return true;
   }
 
-  // By operand: of carries that are not linear, what each step has of them.
+  // By operand: the values of carries that are not linear, in each step.
   std::vector<std::optional<Value>> stack_carries() {
     std::vector<std::optional<Value>> stacked(scan_.num_inputs);
     std::vector<ValueId> carries;
@@ -338,7 +340,7 @@ class ScanTranspose {
     return stacked;
   }
 
-  // The transposed body. Its inputs: what is not linear, then a cotangent for each seeded output.
+  // The transposed body. Its inputs: those that are not linear, then a cotangent for each seeded output.
   std::vector<Value> apply(GraphBuilder& builder, const std::vector<Value>& arguments,
                            const std::vector<Value>& cotangents) const {
     std::vector<Value> inputs;
@@ -356,7 +358,7 @@ class ScanTranspose {
   std::vector<bool> linear_;          // by input of the body, in some step
   std::vector<bool> depends_;         // by value of the body, on such
   std::vector<std::size_t> outputs_;  // of the body that do
-  std::vector<std::size_t> at_;       // by output: its place among them, or that of the next
+  std::vector<std::size_t> at_;       // by output: its index among them, or that of the next
   Graph body_;                        // with these outputs
   std::vector<bool> carried_;         // by carry: has it a cotangent in some step?
   InnerTransposition inner_;          // of body_
@@ -364,7 +366,7 @@ class ScanTranspose {
 
 }  // namespace
 
-// Of no step the carries' tangents are those that come in.
+// Without steps the carries' tangents are their input tangents.
 Derivatives jvp_scan(JvpContext& c) {
   const ScanParts parts(c.op());
   if (parts.shape.length > 0) return ScanJvp(c).emit();

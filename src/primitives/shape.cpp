@@ -1,6 +1,5 @@
-// shape.cpp - primitives that give the elements of one operand another shape, order or dtype, and those that
-// pass their operands through. All are linear; each record has its type rule, transpose and batch rule beside
-// it.
+// shape.cpp - primitives that give the elements of one operand another shape, order or dtype, and identities.
+// All are linear; each record has its type rule, transpose and batch rule beside it.
 #include <algorithm>
 
 #include "axes.hpp"
@@ -243,7 +242,7 @@ constinit const Primitive stop_gradient{.name = "stop_gradient",
                                         .batch = batch_elementwise,
                                         .simplify = simplify_pass};
 
-// y = x on `device`, where x is on `src`          ct_x = ct, moved back
+// y = x on `device`, where x is on `src`          ct_x = ct, copied back
 constinit const Primitive device_put{
     .name = "device_put",
     .attributes = devices,
@@ -262,8 +261,8 @@ constinit const Primitive device_put{
     .batch = batch_elementwise,
     .simplify = simplify_pass};
 
-// y_i = x_i          dy, ct_x: what is there of them, behind a barrier of their own; batched operands stay
-// batched and the others what they are
+// y_i = x_i          dy, ct_x: those that exist, after a separate barrier; batched operands stay batched and
+// the others unchanged
 constinit const Primitive optimization_barrier{
     .name = "optimization_barrier",
     .arity = variadic,

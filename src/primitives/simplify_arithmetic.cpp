@@ -1,7 +1,7 @@
-// simplify_arithmetic.cpp - the rules of sums, products, powers and choices.
+// simplify_arithmetic.cpp - the rules of sums, products, powers and selections.
 //
-// Note [Exact]: x + 0 is no rule, since -0 + 0 is 0; x + (-0) and x - 0 are. -(a - b) is not b - a where
-// they are equal. Division by a power of two is multiplication by its reciprocal, which is exact. Signs go
+// Note [Exact]: x + 0 is no rule, since -0 + 0 is 0; x + (-0) and x - 0 are. -(a - b) is not b - a if they
+// are equal. Division by a power of two is multiplication by its reciprocal, which is exact. Signs are moved
 // through products of real numbers, not through sums, whose zeros they would change.
 #include <array>
 #include <cmath>
@@ -132,7 +132,7 @@ Values simplify_sub(SimplifyContext& c) {
   return simplify_elementwise(c);
 }
 
-// x 1 = x; x (-1) = -x; (-x)(-y) = x y; (-x) y = -(x y); (-x) c = x (-c). Of integers also x 0 = 0.
+// x 1 = x; x (-1) = -x; (-x)(-y) = x y; (-x) y = -(x y); (-x) c = x (-c). For integers also x 0 = 0.
 Values simplify_mul(SimplifyContext& c) {
   if (!is_real(c.result_type())) return simplify_elementwise(c);
   for (const std::size_t i : {1U, 0U}) {
@@ -188,7 +188,7 @@ Values simplify_div(SimplifyContext& c) {
 
 namespace {
 
-// As of products and quotients, but for the sign of zeros: (-x)(-y) = x y; (-x) y = -(x y)
+// As for products and quotients, except for the sign of zeros: (-x)(-y) = x y; (-x) y = -(x y)
 Values with_signs_outside(SimplifyContext& c) {
   const Value x = c.operand(0), y = c.operand(1);
   const auto opposite_x = negated(c, x), opposite_y = negated(c, y);
@@ -220,7 +220,7 @@ Values simplify_divide_no_nan(SimplifyContext& c) {
   return with_signs_outside(c);
 }
 
-// f(-x) = f(x); of real numbers f(|x|) = f(x)
+// f(-x) = f(x); for real numbers f(|x|) = f(x)
 Values simplify_even(SimplifyContext& c) {
   Value x = c.operand();
   if (const auto made = c.maker(x, abs); made && is_real(c.input(*made).type())) x = c.input(*made);
@@ -269,7 +269,7 @@ Values simplify_xor(SimplifyContext& c) {
   return simplify_elementwise(c);
 }
 
-// not not x = x; not (x = y) is x != y, and the other way round; of integers so with the order
+// not not x = x; not (x = y) is x != y, and vice versa; for integers also the order comparisons
 Values simplify_not(SimplifyContext& c) {
   if (const auto made = c.maker(c.operand(), not_)) return c.input(*made);
   const auto made = c.maker(c.operand());

@@ -1,10 +1,10 @@
-// simplify_counts.cpp - comparisons of positions along axes, of which masks of triangles, diagonals and one
-// place in a row are made.
+// simplify_counts.cpp - comparisons of positions along axes, which make masks of triangles, diagonals and one
+// position in a row.
 //
-// Note [Counts]: such a comparison is of integers, and what its mask chooses mostly of floating numbers,
-// which vector code does not take in one pass with them. But integers that count along an axis are exact in
-// floating numbers, unless they are many, and so are one axis of them, broadcast, which no pass has to count.
-// What is compared with them may be any integer: rounded, it stays on its side of all that are counted.
+// Note [Counts]: such a comparison is of integers, and its mask mostly selects between floating numbers,
+// which vector code does not process in one pass with them. But integers that count along an axis are exact
+// in floating numbers, unless they are many; so is one axis of them, broadcast, which no pass has to count.
+// The other side of the comparison may be any integer: rounded, it stays on its side of all counts.
 #include <algorithm>
 #include <iterator>
 
@@ -84,7 +84,7 @@ std::optional<Value> mask_of_counts(const SimplifyContext& c, Value mask, DType 
   const Value operands[] = {c.input(*made, 0), c.input(*made, 1)};
   if (!is_integer(operands[0].dtype())) return {};
   const DType dtype = chosen == f64 ? f64 : f32;
-  // Where they are beyond the integers' own range, these have begun anew at its other end.
+  // If they exceed the integers' own range, they have wrapped around.
   const int digits = std::min(chosen == f64 ? 53 : 24, operands[0].dtype() == i32 ? 31 : 63);
   std::optional<Count> counts[2];
   Value sources[2];

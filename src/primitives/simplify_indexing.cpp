@@ -1,13 +1,13 @@
 // simplify_indexing.cpp - the rule of take.
 //
-// Note [Rows of products]: where few rows are read of what a product makes, the product of few rows is
-// enough. Between the two may stand element-wise operations, broadcasts and transposes that nobody else
-// reads. Picking an element costs some 12 times what multiplying and adding does, so the other operand of the
-// product must have columns enough.
+// Note [Rows of products]: if few rows of a matmul's result are read, a matmul of few rows is enough.
+// Element-wise operations, broadcasts and transposes without other readers may be between the two. Gathering
+// an element costs some 12 times as much as a multiply-add, so the other operand of the matmul must have
+// enough columns.
 //
-// Note [Picked before they are used]: executors read rows that are picked where they lie (docs/schedule.md,
-// "Row fusion"), so a sum or product with one row for all is made of picked rows, not written to be
-// picked of, unless that is much more work.
+// Note [Picked before they are used]: executors read gathered rows without copying them (docs/schedule.md,
+// "Row fusion"). So a sum or product with one row for all is applied to gathered rows, and not before the
+// gather, unless that is much more work.
 #include <algorithm>
 
 #include "primitives/axes.hpp"
@@ -174,7 +174,7 @@ Value repeated_along(const SimplifyContext& c, const Value& x, const Shape& shap
   return ops::broadcast_in_dim(c.input(*made), shape, made->op().ints("broadcast_dimensions"));
 }
 
-// (x + broadcast y)[indices] = x[indices] + broadcast y, of long rows: see Note [Picked before they are
+// (x + broadcast y)[indices] = x[indices] + broadcast y, for long rows: see Note [Picked before they are
 // used].
 Values take_before_sum(const SimplifyContext& c) {
   constexpr std::int64_t long_row = 16, max_taken = 2;
@@ -192,7 +192,7 @@ Values take_before_sum(const SimplifyContext& c) {
       (&made->primitive() != &add && &made->primitive() != &sub && &made->primitive() != &mul))
     return unchanged();
   const auto readers = c.readers(x);
-  if (!readers || readers->size() > 1) return unchanged();  // none: what a rule made just now
+  if (!readers || readers->size() > 1) return unchanged();  // none: a value that a rule made just now
   const bool first = repeats_along(c, c.input(*made, 0), axis);
   if (first == repeats_along(c, c.input(*made, 1), axis)) return unchanged();
   Shape shape = from;

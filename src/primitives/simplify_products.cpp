@@ -1,9 +1,9 @@
 // simplify_products.cpp - the rules of reductions and of dot_general.
 //
-// Note [Absorbed transposes]: a product reads a transposed operand by other dimension numbers. The axes that
-// it keeps must stay in their order, since they are the result's, and so must several contracted ones, since
-// they say in which order is summed. Products of matrices so cost nothing more; axes that do not lie one
-// behind the other the executor brings into order itself, as the transpose would have done.
+// Note [Absorbed transposes]: a matmul reads a transposed operand by other dimension numbers. Its free axes
+// must keep their order, which is that of the result. So must several contracted ones, which define the order
+// of summation. Matmuls of matrices so cost no more. If axes are not contiguous in memory, the executor
+// transposes the operand itself, as the transpose would have done.
 #include "primitives/simplify_products.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ bool is_one_axis(const Shape& shape, const Ints& axes) {
   return true;
 }
 
-// One operand of a product: what is transposed, and the lists of dimension numbers that speak of it.
+// One operand of a matmul: the operand before its transpose, and its lists of dimension numbers.
 struct Operand {
   Value value;
   Ints contracting, batch;
@@ -61,7 +61,7 @@ bool absorb_transpose(const SimplifyContext& c, Operand& operand, bool shared) {
   const Ints free = extents_at(order, remaining(order.size(), operand.contracting, operand.batch));
   const Ints contracting = extents_at(order, operand.contracting), batch = extents_at(order, operand.batch);
   if (!std::is_sorted(free.begin(), free.end())) return false;
-  // What something else reads is there in its order: then only what costs nothing is as good.
+  // A value with other readers is computed in its order anyway: only a rewrite without cost is as good.
   if (shared && !lies_as_matrices(source.shape(), batch, free, contracting)) return false;
   operand = {source, contracting, batch};
   return true;
@@ -79,7 +79,7 @@ Values product(const Operand& lhs, const Operand& rhs) {
   return ops::dot_general(lhs.value, rhs.value, {lhs.contracting, rhs.contracting, lhs.batch, rhs.batch});
 }
 
-// Folds of one element each.
+// Reductions over single elements.
 Values reduce_units(SimplifyContext& c, const Ints& axes) {
   if (!has_ones_only(c.operand().shape(), axes)) return unchanged();
   return ops::reshape(c.operand(), c.result_type().shape());
@@ -169,7 +169,7 @@ Values sums_by_ones(SimplifyContext& c, const Operand& ones, const Operand& othe
   std::sort(axes.begin(), axes.end());
   const Shape& shape = c.result_type().shape();
   const auto batch = static_cast<std::int64_t>(other.batch.size());
-  // The free axes of rhs come behind those of lhs.
+  // The free axes of rhs follow those of lhs.
   const auto left = static_cast<std::int64_t>(ones.value.rank() - ones.contracting.size());
   const Ints placed = axes_in_product(other, is_left ? left : batch);
   if (!std::is_sorted(placed.begin(), placed.end())) return unchanged();

@@ -1,12 +1,12 @@
-// simplify_products.hpp - what the rules of shapes say of products.
+// simplify_products.hpp - rules for matmuls that the rules of shapes use.
 #pragma once
 
 #include "primitives/simplify.hpp"
 
 namespace tidu::prim {
 
-/// The transpose of what dot_general gives, as one dot_general with its operands in the other order or its
-/// batch axes in another; nothing where that is not enough.
+/// The transpose of a dot_general's result as one dot_general with exchanged operands or reordered batch
+/// axes; nothing if that is not enough.
 Values transposed_product(const SimplifyContext& c, const Operation& made, const Ints& permutation);
 
 /// Are these matrices, transposed or not, of which products are made where they lie? Lists of axes of

@@ -1,14 +1,14 @@
-// simplify_scattered.cpp - the rules of what is scattered: sums with it, and slices of it.
+// simplify_scattered.cpp - the rules of scatters: sums with them, and slices of them.
 //
-// Note [Scattered once]: what is scattered into zeros, one update for a place at most, is zero elsewhere, so
-// that a sum with it changes few elements: 0.0 is added to all, and the updates where they belong. u + 0.0 is
-// an element of what was scattered, which is no -0.0. So a cross entropy's gradient, softmax less the places
-// of labels, is changed where it lies.
+// Note [Scattered once]: a scatter into zeros, with at most one update for a position, is zero elsewhere, so
+// a sum with it changes few elements: 0.0 is added to all, and the updates at their positions. u + 0.0 is an
+// element of the scatter, which is never -0.0. So the gradient of a cross entropy, softmax minus one-hot
+// labels, is updated in place.
 //
-// Note [Taken instead]: where each place that is read has one update, whose place is known while the graph
-// is simplified, the places take their updates. So the gradient of a triangle that is packed in a vector,
-// where what lies beyond the triangle is scattered to a place that nobody reads, is gathered, without zeros
-// that are written first.
+// Note [Taken instead]: if each position that is read has one update, whose position is known during
+// simplification, the read gathers the updates. So the gradient of a triangle that is packed in a vector,
+// with the part beyond the triangle scattered to a position that is never read, is a gather, without writing
+// zeros first.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -23,8 +23,8 @@
 namespace tidu::prim {
 namespace {
 
-// What is scattered into zeros, one update for a place at most, and nothing else reads but such sums along
-// its axis as sum_of_scattered leaves out.
+// A scatter into zeros, with at most one update for a position, that is only read by such sums along its axis
+// as sum_of_scattered removes.
 struct Scattered {
   Op op;
   Value indices, updates;
@@ -95,7 +95,7 @@ Values widened_scattered(const SimplifyContext& c, DType to) {
 
 namespace {
 
-// Every `stride`-th place along the axis of a scatter, from `first` on.
+// Every `stride`-th position along the axis of a scatter, from `first` on.
 struct StridedRange {
   std::int64_t first, count, stride;
 };

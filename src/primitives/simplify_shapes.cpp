@@ -1,5 +1,5 @@
-// simplify_shapes.cpp - the rules of operations that move elements: chains collapse, what moves nothing goes
-// away, and broadcasts and transposes go outward.
+// simplify_shapes.cpp - the rules of layout operations: chains collapse, identities are removed, and
+// broadcasts and transposes sink towards the outputs.
 #include <algorithm>
 #include <cmath>
 
@@ -70,7 +70,7 @@ Values reshape_of_broadcast(const SimplifyContext& c, const Operation& made) {
   return ops::broadcast_in_dim(ops::reshape(x, without_ones(x.shape())), to, dimensions);
 }
 
-// A transpose of what was broadcast: broadcast to other places, of x or of x transposed.
+// A transpose of a broadcast: a broadcast to other positions, of x or of x transposed.
 Values transpose_of_broadcast(const SimplifyContext& c, const Operation& made, const Ints& permutation) {
   const Value x = c.input(made);
   const Ints place = inverse_permutation(permutation);
@@ -98,15 +98,15 @@ bool all_are(const Ints& list, std::int64_t value) {
   return std::all_of(list.begin(), list.end(), [=](std::int64_t entry) { return entry == value; });
 }
 
-// Do the last elements of the result, and so stretches of it, lie behind each other in what is broadcast?
+// Are the last elements of the result, and so stretches of it, contiguous in the operand of the broadcast?
 bool ends_with(const Shape& shape, const Ints& placed, const Shape& result) {
   auto last = static_cast<std::int64_t>(result.size()) - 1;
   while (last > 0 && result[at(last)] == 1) --last;
   return !placed.empty() && placed.back() == last && shape.back() != 1;
 }
 
-// How many elements of the result lie behind each other in what is broadcast, so that they are copied as one;
-// 1 where they do not.
+// The number of elements of the result that are contiguous in the operand of the broadcast, so that they are
+// copied as one; 1 if they are not.
 std::int64_t copied_together(const Shape& shape, const Ints& placed, const Shape& result) {
   std::int64_t count = 1;
   auto axis = static_cast<std::int64_t>(result.size()) - 1;
@@ -120,7 +120,7 @@ std::int64_t copied_together(const Shape& shape, const Ints& placed, const Shape
   return count;
 }
 
-// How many elements of the result, one after another, are one element of what is broadcast.
+// The number of consecutive elements of the result that are one element of the operand.
 std::int64_t filled_together(const Shape& shape, const Ints& placed, const Shape& result) {
   std::int64_t count = 1;
   for (auto axis = static_cast<std::int64_t>(result.size()) - 1; axis >= 0; --axis) {
@@ -131,7 +131,7 @@ std::int64_t filled_together(const Shape& shape, const Ints& placed, const Shape
   return count;
 }
 
-// A slice that takes whole axes of x where x was not repeated: what was repeated, repeated less often.
+// A slice that takes whole axes of x and part of the repeated ones: a broadcast with fewer repetitions.
 Values slice_of_broadcast(const SimplifyContext& c, const Operation& made) {
   const Value x = c.input(made);
   const Op op = made.op();
@@ -162,7 +162,7 @@ Values slice_of_concatenate(const SimplifyContext& c, const Operation& made) {
   return unchanged();
 }
 
-// A slice that lies in what was padded.
+// A slice that lies within the operand of a pad.
 Values slice_of_pad(const SimplifyContext& c, const Operation& made) {
   const Op op = made.op();
   const Value x = c.input(made);
@@ -176,8 +176,8 @@ Values slice_of_pad(const SimplifyContext& c, const Operation& made) {
   return ops::slice(x, start, limit, c.op().ints("strides"));
 }
 
-// pad(x k) = pad(x) k for one number k, around x the zero of which k makes 0.0. Where x stays for others and
-// is about as large, executors may pad it as they read it, and of many such products none is in memory.
+// pad(x k) = pad(x) k for one number k; the zero around x times k must be 0.0. If x has other readers and is
+// about as large, executors may pad it on read, so that several such products need no memory.
 Values product_behind_pad(const SimplifyContext& c) {
   constexpr std::size_t least = std::size_t{1} << 16;  // bytes
   const Type type = c.result_type();

@@ -1,13 +1,13 @@
-// simplify_stretches.cpp - sums of padded values, as derivatives of slices leave them: n slices of one array
-// make n arrays of its size and n - 1 sums of such, where one concatenate does.
+// simplify_stretches.cpp - sums of padded values, as derivatives of slices make them: n slices of one array
+// make n arrays of its size and n - 1 sums of these. One concatenate does the same.
 //
-// Note [Plus zero]: what is padded with 0 is added to 0 elsewhere, which makes 0 of -0. So each part that may
-// have -0 is added to 0 on its own; the others stay as they are.
+// Note [Plus zero]: a value padded with 0 is added to 0 elsewhere, which makes 0 of -0. So each part that may
+// have -0 is added to 0 by itself; the others stay unchanged.
 //
-// Note [Rolls]: of a roll, which is two slices of an array, the derivative is two padded slices of another
-// one, and they are a roll of that, which executors know. So it is not its parts but the whole that is added
-// to 0. Such two are found as terms of a longer sum, too: (x + y) + z = x + (y + z) for all x where of y and
-// z one is 0 in each place, as long as their sum is no -0.
+// Note [Rolls]: a roll is two slices of an array. Its derivative is two padded slices of another one, which
+// is a roll of that, and executors recognize rolls. So 0 is added to the whole roll and not to its parts. Two
+// such terms are also found in a longer sum: (x + y) + z = x + (y + z) for all x if at each position y or z
+// is 0 and their sum is no -0.
 #include <algorithm>
 
 #include "primitives/axes.hpp"
@@ -21,7 +21,7 @@ namespace {
 // Operands of one concatenate that rules put together, at most.
 constexpr std::size_t max_parts = 64;
 
-// What is not 0 in a value, by where it begins along an axis.
+// The nonzero part of a value, by its begin along an axis.
 struct Piece {
   std::int64_t start;
   Value value;
@@ -80,7 +80,7 @@ bool has_no_negative_zero(const SimplifyContext& c, Value value) {
   return made && (is_number(c, c.input(*made, 0), 0.0) || is_number(c, c.input(*made, 1), 0.0));
 }
 
-// The pieces of both, if they are apart along one axis.
+// The pieces of both, if they are disjoint along one axis.
 std::optional<Pieces> pieces_of_both(const SimplifyContext& c, Value a, Value b) {
   std::optional<Pieces> all = pieces_of(c, a);
   const std::optional<Pieces> more = all ? pieces_of(c, b) : std::nullopt;

@@ -1,9 +1,9 @@
-// simplify_transposes.cpp - transposes go outward: past what computes or moves elements one by one, and past
-// products. What was transposed in the middle of a computation, as derivatives in many directions at once
-// are, is computed as it lies, and transposed once, at the end.
+// simplify_transposes.cpp - transposes sink towards the outputs: past elementwise and layout operations, and
+// past matmuls. A computation with transposes in the middle, as derivatives in many directions at once have
+// them, runs on the data as stored, and is transposed once, at the end.
 //
-// Note [Transposes that stay]: a transpose that something else reads stays for it, unless that lets the
-// transpose pass too, which is seen from what it is.
+// Note [Transposes that stay]: a transpose with other readers stays for them, unless the rewrite lets the
+// other reader pass the transpose too, which the kind of the reader shows.
 #include <algorithm>
 
 #include "primitives/axes.hpp"
@@ -22,7 +22,7 @@ bool lets_pass(const Primitive& primitive) {
          &primitive == &dot_general;
 }
 
-// Does nobody need the operand itself, if this operation does not?
+// Is the operand unused without this operation?
 bool may_go(const SimplifyContext& c, std::size_t i) {
   if (!c.shared(i)) return true;
   const auto readers = c.readers(c.operand(i));
@@ -132,7 +132,7 @@ Values take_before_transpose(const SimplifyContext& c) {
   return ops::transpose(ops::take(x->inner, indices, place, c.op().string("mode")), x->permutation);
 }
 
-// A product whose operand was transposed so that axes that stay change places.
+// A matmul whose operand was transposed so that free axes are exchanged.
 Values product_before_transpose(const SimplifyContext& c) {
   const IntLists& numbers = c.op().lists("dimension_numbers");
   for (std::size_t side = 0; side < 2; ++side) {

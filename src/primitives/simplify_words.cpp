@@ -1,5 +1,5 @@
-// simplify_words.cpp - what simplify rules ask and say in many places, and the rule of all element-wise
-// operations.
+// simplify_words.cpp - queries and emitting functions that many simplify rules share, and the rule of all
+// element-wise operations.
 #include <bit>
 #include <cmath>
 

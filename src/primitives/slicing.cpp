@@ -1,4 +1,4 @@
-// slicing.cpp - slice, pad and concatenate: each is linear, and their transposes are made of one another.
+// slicing.cpp - slice, pad and concatenate: each is linear, and their transposes are made of each other.
 #include <algorithm>
 
 #include "axes.hpp"
@@ -88,8 +88,8 @@ void infer_pad(InferContext& c) {
   give(c, x.dtype(), shape);
 }
 
-// Undoes a pad: takes away what was added around, puts zeros where something was cut, and keeps every
-// (interior + 1)-th.
+// Inverts a pad: removes the padding, puts zeros where elements were cropped, and keeps every (interior +
+// 1)-th element.
 Value unpad(Value ct, const IntLists& config) {
   IntLists around;
   Ints strides;
@@ -229,8 +229,8 @@ constinit const Primitive slice{.name = "slice",
                                 .factors = factors_of_slice,
                                 .resize = resize_limits};
 
-// y = x with p around and between its elements          ct_x = slice of ct, ct_p = sum of ct over the places
-// of p
+// y = x with p around and between its elements          ct_x = slice of ct, ct_p = sum of ct over the
+// positions of p
 constinit const Primitive pad{.name = "pad",
                               .arity = 2,
                               .attributes = padding_config,

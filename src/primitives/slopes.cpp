@@ -6,7 +6,7 @@
 namespace tidu::prim {
 namespace {
 
-// a b c, from the left: what is small and what is great meet first where the caller puts them first.
+// a b c, from the left: the caller passes a small and a large factor first, so that they cancel.
 Value product(Value a, Value b, Value c) {
   const Value first = a * b;
   return first * c;
@@ -52,7 +52,7 @@ Value slope_of_asin(Value x) {
       [](Value v, Value slope) { return product(v * slope, slope, slope); });
 }
 
-// 1/x² is the same to the last place beyond 2^30, and takes the place of what might overflow there.
+// 1/x² is the same to the last place beyond 2^30, and replaces the formula that might overflow there.
 Value slope_of_atan(Value x) {
   return with_derivative(
       "slope of atan", x,
@@ -82,7 +82,7 @@ Value slope_of_asinh(Value x) {
       [](Value v, Value slope) { return -product(v * slope, slope, slope); });
 }
 
-// The roots are apart for the sake of a great x, whose square would overflow.
+// Separate roots, for a large x, whose square would overflow.
 Value slope_of_acosh(Value x) {
   return with_derivative<Slope::unbounded>(
       "slope of acosh", x,

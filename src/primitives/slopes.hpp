@@ -1,15 +1,15 @@
-// slopes.hpp - first derivatives of elementary functions of one real number, as values with derivatives of
-// their own.
+// slopes.hpp - first derivatives of elementary functions of one real number, as values that are
+// differentiable themselves.
 //
-// Note [Slopes]: f'(x) is written so that it neither overflows nor underflows nor cancels where it is a
-// number of the dtype: from x where f has become constant (1 - tanh² x is 0 from 19 on; 4 e / (1 + e)² with e
-// = exp(-2|x|) is not). Such a formula may cancel in its own derivative, so that f''(x) is given beside it.
-// Numbers of 16 bits are computed as f32 and rounded once.
+// Note [Slopes]: f'(x) is computed by a formula that does not overflow, underflow or cancel where its value
+// is a number of the dtype, also from the x on where f has become constant. (1 - tanh² x is 0 from 19 on; 4 e
+// / (1 + e)² with e = exp(-2|x|) is not.) The derivative of such a formula may cancel, so f''(x) is given
+// separately. Numbers of 16 bits are computed as f32 and rounded once.
 //
-// Note [Masked slopes]: where a slope is infinite or NaN at finite x, tangents are multiplied by it with
+// Note [Masked slopes]: if a derivative is infinite or NaN at finite x, tangents are multiplied by it with
 // multiply_no_nan, and divided with divide_no_nan: a tangent that is 0 (clip's at a bound) and a cotangent
-// that is 0 (that of the branch that a select_n did not take) stay 0. The rules of the slopes themselves do
-// likewise, so that this holds to every order.
+// that is 0 (that of the branch that a select_n did not take) stay 0. The rules of the slopes do the same, so
+// that this holds to every order.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ Value times(Value tangent, Value factor) {
   return slope == Slope::finite ? tangent * factor : ops::multiply_no_nan(tangent, factor);
 }
 
-/// t f(x) of the only operand's tangent, where f takes and gives what is not of 16 bits.
+/// t f(x) for the only operand's tangent; f does not compute in 16 bits.
 template <Slope slope = Slope::finite, class F>
 Derivatives times_slope(const JvpContext& c, const F& f) {
   const Value factor = narrow(f(wide(x_of(c))), x_of(c).dtype());

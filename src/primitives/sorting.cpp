@@ -1,5 +1,5 @@
-// sorting.cpp - sort and top_k. Both move elements along a permutation that the values give, and move
-// tangents along the same one.
+// sorting.cpp - sort and top_k. Both permute elements along an axis in an order that the values define, and
+// permute tangents in the same way.
 #include <limits>
 
 #include "axes.hpp"
@@ -32,7 +32,7 @@ void infer_sort(InferContext& c) {
   }
 }
 
-// The permutation is what an iota becomes that is sorted along.
+// The permutation is an iota that is sorted along with the keys.
 Derivatives jvp_sort(JvpContext& c) {
   const std::int64_t dimension = c.op().integer("dimension");
   const auto keys = static_cast<std::size_t>(c.op().integer("num_keys"));

@@ -1,10 +1,10 @@
 // spectral.cpp - eigh and svd: their types and JVP rules.
 //
 // Note [Equal eigenvalues]: vectors of equal eigenvalues or singular values are any orthonormal basis of
-// their space, and a tangent has no part within it: the quotients by differences that are exactly 0 are
-// 0, not infinite. So derivatives of whatever does not depend on that basis are finite; which of them are the
-// derivative, docs/conventions.md says. Quotients are taken of the tangent itself, since the reciprocal of a
-// product of differences leaves the range long before the quotient does.
+// their space, and a tangent has no component within it: the quotients by differences that are exactly 0 are
+// 0, not infinite. So derivatives of all functions that do not depend on that basis are finite;
+// docs/conventions.md says for which they are right. Each quotient divides the tangent itself, since the
+// reciprocal of a product of differences leaves the range long before the quotient does.
 #include "elementwise_rules.hpp"
 #include "matrices.hpp"
 #include "tidu/primitives/linalg.hpp"
@@ -72,10 +72,10 @@ Value leaving(Value u, Value y, Value s) {
 }
 
 // With D = Uᴴ dx V, its Hermitian part H and its skew-Hermitian part K, P_ij = H_ij / (s_j - s_i) and Q_ij =
-// K_ij / (s_j + s_i), each 0 where the divisor is: ds = Re diag D, dU = U (P + Q), dV = V (P - Q), to which
-// comes what leaves the span of U or of V where x is rectangular. Of complex x the diagonal of Q, a change of
-// phase, is twice in dU and not in dV (Giles 2008; Wan and Zhang, "Automatic differentiation for complex
-// valued SVD", 2019, where P + Q is one quotient by s_j² - s_i²).
+// K_ij / (s_j + s_i), each 0 if its divisor is 0: ds = Re diag D, dU = U (P + Q), dV = V (P - Q). If x is
+// rectangular, the component outside the span of U or of V is added. For complex x the diagonal of Q, a
+// change of phase, is twice in dU and not in dV (Giles 2008; Wan and Zhang, "Automatic differentiation for
+// complex valued SVD", 2019, where P + Q is one quotient by s_j² - s_i²).
 Derivatives jvp_svd(JvpContext& c) {
   const Value u = c.result(0), s = c.result(1), vh = c.result(2);
   const Value dx = *c.tangent(0);

@@ -1,4 +1,4 @@
-// standard.cpp - the standard set: every record of this room, and what transforms need in its words.
+// standard.cpp - the standard set: all records of this module, and the operations that transforms emit.
 #include <numeric>
 
 #include "tidu/primitives/collectives.hpp"

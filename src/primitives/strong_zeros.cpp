@@ -31,7 +31,7 @@ Value strong_mul(Value a, Value b) {
   return a.emitter()->emit_one(op, std::array{a, b});
 }
 
-// Where a zero met what is not finite, the product of the finite parts.
+// If a zero met infinity or NaN, the product of the finite parts.
 Value strong_dot(const Op& op, Value a, Value b) {
   Emitter& emitter = *a.emitter();
   const auto dot = [&](Value x, Value y) { return emitter.emit_one(op, std::array{x, y}); };

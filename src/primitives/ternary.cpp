@@ -1,4 +1,4 @@
-// ternary.cpp - records of the operations that choose between operands element by element: select_n and
+// ternary.cpp - records of the operations that select between operands element by element: select_n and
 // clamp.
 #include "primitives/elementwise_rules.hpp"
 #include "tidu/primitives/structural.hpp"

@@ -25,7 +25,7 @@ Value inner_product(Value a, Value b) {
   return summed(ops::add(re, ops::mul(im_a, ops::imag(b))));
 }
 
-// The unit vector of that type at a place counted over all elements; of a complex type 1 or i there.
+// The unit vector of that type at a flat position over all elements; for a complex type 1 or i there.
 Value unit_vector(Emitter& emitter, Type type, Value place, bool imaginary) {
   const Shape flat{type.size()};
   const Value places = ops::iota(emitter, {DType::i64, flat}, 0);

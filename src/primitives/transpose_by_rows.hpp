@@ -1,7 +1,7 @@
-// transpose_by_rows.hpp - the transpose of a graph that is linear in its last inputs, where transpose rules
-// have none (a while without a bound, a primitive without such a rule): element i of a result is the inner
-// product <graph(r, e_i), t>, e_i being the unit vector. The graph runs once for each element of these inputs
-// (of complex ones twice), in a scan, so that the memory is that of one run.
+// transpose_by_rows.hpp - the transpose of a graph that is linear in its last inputs, for graphs without a
+// transpose rule (a while without a bound, a primitive without such a rule): element i of a result is the
+// inner product <graph(r, e_i), t>, e_i being the unit vector. The graph runs once for each element of these
+// inputs (twice for complex ones), in a scan, so that the memory is that of one run.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// triangular.cpp - cholesky and triangular_solve. Both rules follow from differentiating what the result
-// satisfies; neither makes an inverse.
+// triangular.cpp - cholesky and triangular_solve. Both rules differentiate the equation that the result
+// satisfies; neither computes an inverse.
 #include <optional>
 
 #include "elementwise_rules.hpp"
@@ -61,8 +61,8 @@ void infer_solve(InferContext& c) {
   c.result(b);
 }
 
-// op(a) x = b: dx = op(a)⁻¹ (db - op(da) x), where da is read as a is; on the right side likewise. One solve
-// for both tangents, so that the transposed graph has one too.
+// op(a) x = b: dx = op(a)⁻¹ (db - op(da) x), where da is read in the form of a; on the right side alike. One
+// solve for both tangents, so that the transposed graph has one too.
 Derivatives jvp_solve(JvpContext& c) {
   const ops::TriangularSolve how = how_of(c.op());
   const Value x = c.result();

@@ -1,10 +1,10 @@
 // unary.cpp - records of the elementary functions of one operand: arithmetic, roots, powers, exponentials,
-// logarithms, circular and hyperbolic functions. z = f(x), dz = f'(x) dx: one linear operation each, all else
-// is residual.
+// logarithms, circular and hyperbolic functions. z = f(x), dz = f'(x) dx: one linear operation each, all
+// others are residual.
 //
-// Note [Order of operations]: in all rules what emits operations stands in a statement of its own, or is the
-// only operand of its expression that does. C++ leaves it to the compiler which operand comes first, but
-// derived graphs must be the same whatever compiled the library.
+// Note [Order of operations]: in all rules an expression that emits operations is a statement of its own, or
+// has one emitting operand only. C++ does not specify the order in which operands are evaluated, but derived
+// graphs must be the same for all compilers.
 #include <limits>
 #include <numbers>
 
@@ -173,7 +173,7 @@ Value above_of(Value x) {
   return -below;
 }
 
-// 1 / sqrt(1 - x^2) of complex x: the roots are apart, and 1 - x is -(x - 1), for the sake of that sign.
+// 1 / sqrt(1 - x^2) for complex x: by two roots, and 1 - x as -(x - 1), for the sign.
 Value complex_slope_of_asin(Value x) {
   const Value below = x - like(x, 1.0);
   const Value root = ops::rsqrt(-below);
@@ -229,8 +229,8 @@ constinit const Primitive asinh = analytic("asinh", [](JvpContext& c) -> Derivat
   return real_or_complex(c, slope_of_asinh, [](Value x) { return ops::rsqrt(complex_square_plus_one(x)); });
 });
 
-// z = acosh x        dz = dx / (sqrt(x - 1) sqrt(x + 1)); the roots are apart for the sake of complex x with
-// Re x < 0, and of a great x, whose square would overflow
+// z = acosh x        dz = dx / (sqrt(x - 1) sqrt(x + 1)); separate roots for complex x with Re x < 0, and for
+// a large x, whose square would overflow
 constinit const Primitive acosh = analytic("acosh", [](JvpContext& c) -> Derivatives {
   return real_or_complex<Slope::unbounded>(c, slope_of_acosh, [](Value x) {
     const Value root = ops::rsqrt(x - like(x, 1.0));

@@ -1,4 +1,4 @@
-// while.cpp - while: its record and type rule, and what its rules share.
+// while.cpp - while: its record and type rule, and functions that its rules share.
 #include "primitives/while.hpp"
 
 #include "primitives/scan.hpp"
@@ -112,7 +112,8 @@ WhileMaker::InBoth WhileMaker::add_carry(std::string_view name, Value first, boo
   return add(name, first);
 }
 
-// By operand: carries that are wanted, what cond reads, and what the next ones of such carries are made of.
+// By operand: wanted carries, the operands that cond reads, and the operands from which such carries are
+// computed.
 std::vector<bool> WhileMaker::needed(const Graph& cond, const Graph& body) const {
   std::vector<bool> needed(operands_.size(), false);
   for (std::size_t k = 0; k < wanted_.size(); ++k) needed[num_consts_ + k] = wanted_[k];

@@ -1,4 +1,4 @@
-// while.hpp - what the rules of while share: its op taken apart, and a loop put together.
+// while.hpp - functions that the rules of while share: an op taken apart, and a loop assembled.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,7 @@ class WhileMaker {
   explicit WhileMaker(const WhileParts& like)
       : cond_(like.cond.name(), like.cond.primitives()), body_(like.body.name(), like.body.primitives()) {}
 
-  /// What stands for an operand in the two graphs.
+  /// The values for an operand in the two graphs.
   struct InBoth {
     Value in_cond, in_body;
   };
@@ -46,7 +46,7 @@ class WhileMaker {
   /// One that is not `wanted` is kept where others need it.
   InBoth add_carry(std::string_view name, Value first, bool wanted);
   void set_predicate(Value value) { predicate_ = value; }
-  /// Of the next carry.
+  /// Adds an output of the body: a next carry.
   void add_output(Value value) { outputs_.push_back(value); }
   GraphBuilder& cond() { return cond_; }
   GraphBuilder& body() { return body_; }
@@ -64,10 +64,11 @@ class WhileMaker {
   std::vector<bool> wanted_;  // by carry
 };
 
-/// A while with a bound as a graph of its operands and results: a scan of so many steps, of which those that
-/// the loop does not take hand on what they get: they compute nothing, being the other branch of a cond, or,
-/// where what a carry depends on is to show in the scan's body, compute what select_n then drops. That is of
-/// zeros in the place of operands that are `linear` in some step: see Note [Cases not taken].
+/// A while with a bound as a graph of its operands and results: a scan of that many steps. Steps after the
+/// loop's end pass their carries on. By `branch` they compute nothing: body is a branch of a cond. By
+/// `select` they compute body and drop its results by select_n, so that the dependences of a carry show in
+/// the scan's body; operands that are `linear` in some step are then masked by zeros: see Note [Cases not
+/// taken].
 enum class IdleSteps : std::uint8_t { branch, select };
 Graph while_as_scan(const WhileParts& loop, IdleSteps idle = IdleSteps::branch,
                     const std::vector<bool>& linear = {});

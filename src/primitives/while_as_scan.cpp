@@ -1,7 +1,7 @@
 // while_as_scan.cpp - a while with a bound as a scan.
 //
-// Note [Bounded loops]: what comes after the loop's end hands on what it gets, so that with a bound there is
-// a scan of known length. Its derivatives are those of the while. Whether to go on is a carry too: after the
+// Note [Bounded loops]: steps after the loop's end pass their carries on, so that a while with a bound is a
+// scan of known length. Its derivatives are those of the while. Whether to go on is a carry too: after the
 // end neither body nor cond is computed.
 #include "primitives/cond.hpp"
 #include "primitives/gated_loops.hpp"
@@ -25,7 +25,7 @@ std::vector<Value> outputs_of(Emitter& emitter, const Graph& graph, std::vector<
   return outputs;
 }
 
-// Of `inputs`, by operand: what a step makes of those that are not fixed, and whether to go on.
+// The results of a step on `inputs`, by operand that is not fixed, and whether to go on.
 std::vector<Value> stepped(Emitter& emitter, const WhileParts& loop, std::vector<Value> inputs,
                            const std::optional<Value>& gate = {}) {
   const std::vector<Value> carries = outputs_of(emitter, loop.body, inputs, gate);
@@ -54,7 +54,7 @@ std::vector<Value> by_branch(const WhileParts& loop, const std::vector<Value>& i
   return {results.begin(), results.end()};
 }
 
-// `linear`: by operand, what is masked, see Note [Cases not taken]; nothing goes back to others.
+// `linear`: by operand, is it masked (Note [Cases not taken])? No cotangent flows back to others.
 std::vector<Value> by_select(const WhileParts& loop, const std::vector<Value>& inputs, Value goes_on,
                              const std::vector<bool>& linear) {
   std::vector<Value> read = inputs;

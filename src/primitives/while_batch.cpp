@@ -1,7 +1,7 @@
 // while_batch.cpp - while over a leading axis.
 //
-// Note [Examples that end apart]: where cond depends on what is batched, the loop goes on while any example
-// does, and carries of those that have ended stay as they are. Which go on is a carry, so that cond is
+// Note [Examples that end apart]: if cond depends on batched values, the loop goes on while any example does,
+// and carries of those that have ended are unchanged. Which examples go on is a carry, so that cond is
 // computed once for each step.
 #include "primitives/cond.hpp"
 #include "primitives/gated_loops.hpp"
@@ -46,7 +46,7 @@ class WhileBatch {
           outputs_given(maker_.cond(), loop_.cond, plain(in_cond_), loop_.cond.outputs())[0]);
     }
     step();
-    // Where all carries stay there is nothing to compute.
+    // If all carries stay unchanged there is nothing to compute.
     std::vector<Value> results;
     if (apart_ || !all_stay()) results = maker_.emit(c_.emitter(), loop_.shape.max_steps);
     Values all;
@@ -92,7 +92,7 @@ class WhileBatch {
     return values;
   }
 
-  // The batched body, and for what is not batched the body.
+  // Values of the batched body, and of the body for values that are not batched.
   void step() {
     std::vector<ValueId> of_mapped, of_body;
     for (std::size_t k = 0; k < loop_.num_carry; ++k) {

@@ -1,9 +1,8 @@
-// while_derivatives.cpp - the JVP of while, its transpose, and what it is with a bound.
+// while_derivatives.cpp - the JVP of while, its transpose, and its form with a bound.
 //
-// Note [Tangents of a while]: nobody knows before how many steps there will be, so that there is no place for
-// what steps would keep. The linear graph has a while of its own, whose carries are the tangents and of the
-// primal carries those that they and cond need, computed anew. It is linear in the tangents, and so are the
-// derivatives of it.
+// Note [Tangents of a while]: the number of steps is unknown before the loop, so that residuals of steps
+// cannot be stored. The linear graph has a while of its own, whose carries are the tangents and those primal
+// carries that they and cond need, recomputed. It is linear in the tangents, and so are its derivatives.
 //
 // With a bound all derivatives are those of a scan: see while_as_scan.cpp.
 #include "primitives/while.hpp"
@@ -46,7 +45,7 @@ class WhileJvp {
   }
 
  private:
-  // Consts: what is fixed and its tangents; carries: the others and theirs.
+  // Consts: fixed operands and their tangents; carries: the others and theirs.
   void add_operands() {
     in_cond_.resize(loop_.num_operands);
     in_body_.resize(loop_.num_operands);
@@ -84,7 +83,7 @@ class WhileJvp {
     for (std::size_t k = 0; k < loop_.num_carry; ++k) {
       if (!loop_.stays(k)) maker_.add_output(primal[inner_.primal.outputs()[k]]);
     }
-    // Where a step forgets a carry's tangent, it has one before the first step.
+    // If a step drops a carry's tangent, the carry has one before the first step.
     for (const std::size_t k : slots_) {
       const std::optional<std::size_t> at = inner_.tangent_of_output[k];
       maker_.add_output(at ? linear[inner_.linear.outputs()[*at]]
@@ -127,7 +126,7 @@ Derivatives jvp_bounded(JvpContext& c, const WhileParts& loop) {
   return result;
 }
 
-// Of the results that have cotangents and depend on linear operands.
+// For the results that have cotangents and depend on linear operands.
 Derivatives transpose_bounded(TransposeContext& c, const WhileParts& loop) {
   Derivatives result = Derivatives::absent(loop.num_operands);
   std::vector<bool> linear, all(loop.num_operands, true);
@@ -146,7 +145,7 @@ Derivatives transpose_bounded(TransposeContext& c, const WhileParts& loop) {
   }
   if (slots.empty()) return result;
   const Graph steps = restricted(while_as_scan(loop, IdleSteps::select, in_some_step), all, slots);
-  // What cond makes of the first carries stands in the graph around the scan.
+  // The value of cond on the first carries is in the graph around the scan.
   const InnerTransposition inner =
       c.host().transpose(separated(steps, linear), linear, std::vector<bool>(slots.size(), true));
   const std::vector<Value> values = inline_graph(c.emitter(), inner.graph, operands);

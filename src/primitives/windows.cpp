@@ -1,15 +1,15 @@
 // windows.cpp - reduce_window_sum and reduce_window_max, and the arithmetic of windows.
 //
 // Note [First maximum]: the tangent of a maximum is that of one element of x, whose row-major position is
-// found beside the maximum: axis after axis, the last one first, two neighbouring parts of a window are
-// compared and the later one wins only when it is greater, or NaN where the earlier is not. In windows of few
+// computed with the maximum. Axis after axis, the last one first, two neighbouring parts of a window are
+// compared; the later one wins only if it is greater, or NaN while the earlier is not. In windows of few
 // elements all are compared one after another. A window that lies in the padding alone has position -1, which
-// take and scatter_add in mode "drop" pass over. Positions are residuals, so the tangent is linear at every
+// take and scatter_add in mode "drop" ignore. Positions are residuals, so the tangent is linear at every
 // order, and costs one read for each window.
 //
-// Windows of few elements that lie side by side need no positions: x is seen as windows by places, and a bool
-// for each says whether it is its window's first maximum. The tangent is the sum of what they leave of it,
-// and a cotangent is repeated and selected from: no element is looked for.
+// Windows of few elements that lie side by side need no positions: x is viewed as windows by elements of a
+// window, and a bool for each element says whether it is its window's first maximum. The tangent is the sum
+// of the selected elements, and a cotangent is repeated and selected from, without a gather.
 #include "windows.hpp"
 
 #include <limits>
@@ -102,7 +102,7 @@ Values batch_window(BatchContext& c) {
 }
 
 // Each element of x is in the windows that end on it up to those that begin on it: a sum over windows of ct,
-// spread as far apart as the windows were.
+// dilated by the stride.
 Derivatives transpose_sum(TransposeContext& c) {
   const Value ct = *c.cotangent();
   const Window window = window_of(c.op());
@@ -123,7 +123,7 @@ struct ValueAndPosition {
   Value value, position;
 };
 
-// Of windows that begin `offset` after each of the first `count` steps of `stride` along `axis`.
+// The part of windows that begins `offset` after each of the first `count` steps of `stride` along `axis`.
 ValueAndPosition part(const ValueAndPosition& of, std::size_t axis, std::int64_t offset, std::int64_t stride,
                       std::int64_t count) {
   Shape start(of.value.rank(), 0);
@@ -135,7 +135,7 @@ ValueAndPosition part(const ValueAndPosition& of, std::size_t axis, std::int64_t
   return {ops::slice(of.value, start, limit, strides), ops::slice(of.position, start, limit, strides)};
 }
 
-// Is b greater than a, or NaN where a is not? Of several NaN the first is the maximum.
+// Is b greater than a, or NaN while a is not? Of several NaNs, the first is the maximum.
 Value is_greater(Value a, Value b) {
   const Value is_beyond = ops::logical_not(ops::le(b, a));
   const Value is_number = ops::eq(a, a);
@@ -189,9 +189,10 @@ bool lie_side_by_side(const Shape& shape, const Window& window) {
   return true;
 }
 
-// An axis of several places is two: windows, and the places of one. `inner` has those of the places.
+// An axis that windows cover is split in two: windows, and elements of a window. `inner` has those of the
+// elements.
 struct Split {
-  Shape shape, covered;  // as windows by places; the part of x that windows cover
+  Shape shape, covered;  // as windows by elements; the part of x that windows cover
   Ints inner;
 };
 Split split_by(const Shape& shape, const Window& window) {
@@ -207,7 +208,8 @@ Split split_by(const Shape& shape, const Window& window) {
   return split;
 }
 
-// The bools of all places, one array for each in row-major order, as one of windows by places.
+// The bools of all elements of a window, one array for each in row-major order, as one array of windows by
+// elements.
 Value side_by_side(std::vector<Value> places, const Window& window) {
   for (std::size_t k = window.extents.size(); k-- > 0;) {
     const auto extent = static_cast<std::size_t>(window.extents[k]);
@@ -227,7 +229,7 @@ Value side_by_side(std::vector<Value> places, const Window& window) {
   return places[0];
 }
 
-// Place `number` of a window, in row-major order.
+// The coordinates of element `number` of a window, in row-major order.
 Ints place_of(const Window& window, std::int64_t number) {
   Ints place(window.extents.size());
   for (std::size_t k = place.size(); k-- > 0; number /= window.extents[k])
@@ -235,7 +237,7 @@ Ints place_of(const Window& window, std::int64_t number) {
   return place;
 }
 
-// That place of all windows.
+// That element of all windows.
 Value at_place(Value x, const Window& window, const Ints& place) {
   Shape end = place;
   for (std::size_t k = 0; k < end.size(); ++k)
@@ -247,7 +249,7 @@ Value at_place(Value x, const Window& window, const Ints& place) {
 Value tangent_of_few(Value x, Value tangent, const Window& window) {
   const std::int64_t places = places_of(window);
   Value greatest = at_place(x, window, place_of(window, 0));
-  std::vector<Value> later;  // is a place greater than those before it?
+  std::vector<Value> later;  // is an element greater than those before it?
   for (std::int64_t i = 1; i < places; ++i) {
     const Value next = at_place(x, window, place_of(window, i));
     later.push_back(is_greater(greatest, next));
@@ -269,7 +271,7 @@ Value tangent_of_few(Value x, Value tangent, const Window& window) {
 }
 
 // Without padding a position is that of the window's first element and an offset within the window: all
-// places of the window, in row-major order, one after another.
+// elements of the window, in row-major order, one after another.
 Value first_of_few(const ValueAndPosition& x, const Window& window, std::int64_t places) {
   const Shape& shape = x.value.shape();
   const Ints none(shape.size(), 0);

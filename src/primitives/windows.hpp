@@ -1,5 +1,5 @@
-// windows.hpp - what sliding windows have in common: the extents that they leave, with every step checked, as
-// attributes may come from a stranger's dump.
+// windows.hpp - functions for sliding windows: the extents of their results, with checked arithmetic, since
+// attributes may come from an untrusted dump.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ void require_counts(const InferContext& c, std::string_view what, const Ints& va
 /// [low, high] for each of `count` axes, each within 2^60.
 void require_padding(const InferContext& c, const IntLists& padding, std::size_t count);
 
-/// Extent with dilation - 1 places between elements; none of none.
+/// Extent with dilation - 1 positions between elements; 0 for an extent of 0.
 std::int64_t dilated(std::int64_t extent, std::int64_t dilation);
 std::int64_t checked_dilated(const InferContext& c, std::int64_t extent, std::int64_t dilation);
 /// How often a window of `window` fits into `extent` in steps of `stride`.
