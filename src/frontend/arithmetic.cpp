@@ -1,6 +1,5 @@
-// arithmetic.cpp - functions of Arrays element by element that no primitive is alone: whole quotients and
-// their remainders, logarithms of other bases, sums and lengths without overflow, and comparisons that allow
-// for rounding.
+// arithmetic.cpp - element-wise functions of Arrays that consist of several primitives: floor division and
+// remainders, logarithms of other bases, sums and lengths without overflow, and comparisons with a tolerance.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -31,7 +30,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 Value zero_of(Value x) { return ops::full_like(x, 0.0); }
 Value one_of(Value x) { return ops::full_like(x, 1.0); }
 
-// Where the remainder of x by y, which has the sign of x, is to have that of y and is not 0.
+// Where the remainder of x by y, which has the sign of x, is not 0 and needs the other sign, that of y.
 Value on_other_side(Value remainder, Value y) {
   const Value zero = zero_of(y);
   const Value differ = ops::ne(ops::lt(remainder, zero), ops::lt(y, zero));
@@ -43,7 +42,7 @@ Value mod_of(Value x, Value y, Where) {
   return ops::select_n(on_other_side(remainder, y), remainder, remainder + y);
 }
 
-// Of floating numbers a whole number but for the rounding of the quotient. By 0 it is the quotient.
+// For floating numbers an integer up to the rounding of the quotient. For y = 0 the quotient itself.
 Value floor_quotient(Value x, Value y, Where) {
   const Value remainder = ops::rem(x, y), by_zero = ops::eq(y, zero_of(y));
   const Value quotient = is_inexact(x.dtype()) ? (x - remainder) / y : x / y;
@@ -85,8 +84,8 @@ Value hypot_of(Value x, Value y, Where) {
   return convert(distance, x.dtype());
 }
 
-// max(x, y) + log(1 + exp(-|x - y|)), of which the greater is chosen by select_n: max and abs would give
-// means of both sides where x = y, and so a second derivative of 0. Of two equal infinities it is their mean.
+// max(x, y) + log(1 + exp(-|x - y|)), with the maximum by select_n: max and abs would give the mean of both
+// sides at x = y, and so a second derivative of 0. For two equal infinities it is their mean.
 Value logaddexp_of(Value left, Value right, Where) {
   const Value x = widened(left), y = widened(right);
   const Value alike = ops::logical_and(ops::eq(x, y), is_infinite(x));

@@ -1,4 +1,4 @@
-// array.cpp - what an Array is and holds, and its gradients.
+// array.cpp - the state of an Array, its properties, and its gradients.
 #include "tidu/frontend/array.hpp"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ std::string why_no_gradient(const Body& body) {
     return " (recording is off on this thread, as under no_grad and in the hooks of a backward call without "
            "create_graph: GradMode(true) turns it on)";
   }
-  if (body.trace) {  // of what an ExplainGuard has kept
+  if (body.trace) {  // kept by an ExplainGuard
     const std::string cuts =
         eager::detail::why_no_gradient({body.key, body.trace.node(), nullptr, nullptr, {}});
     if (!cuts.empty()) return ": " + cuts;
@@ -124,7 +124,7 @@ eager::Root<Tensor> make_root(const Array& array, const Array* seed, std::string
     }
     root.seed = given.tensor;
     root.recorded_seed = {given.key, given.trace, given.requires_grad, 0};
-  } else if (is_leaf(body)) {  // whose type no operation tells
+  } else if (is_leaf(body)) {  // its type is in no operation
     root.seed = ones_like(array.detach(), where).required().tensor;
   }
   return root;
@@ -187,7 +187,7 @@ void Array::require_whole(const Tensor& data, bool is_signed, int digits, Where 
   };
   if (data.dtype() == i64) {
     const std::int64_t value = data.data<std::int64_t>()[0];
-    const std::int64_t beyond = value < 0 ? ~value : value;  // -1 - value: of as many digits
+    const std::int64_t beyond = value < 0 ? ~value : value;  // -1 - value: it has as many digits
     if ((value < 0 && !is_signed) || (digits < 63 && beyond >> digits != 0)) refuse_it(value);
     return;
   }
@@ -197,9 +197,8 @@ void Array::require_whole(const Tensor& data, bool is_signed, int digits, Where 
 
 namespace {
 
-// Elements of its own, as they are now. What is traced meanwhile has no part in it: a tracer would take
-// copy() for an operation of its graph. Memory of a device is not written to, so that there is no need of
-// another.
+// A copy of the elements, as they are now. A trace in progress must not record it: it would take copy() for
+// an operation of its graph. A device's memory is never written to, so it needs no copy.
 Tensor copy_of_data(const Array& value, Where where) {
   const Array copy = value.detach().copy(where);
   if (!frontend_detail::is_traced(copy.required())) return copy.required().tensor;
@@ -230,7 +229,7 @@ Array& Array::assign(const Array& value, Where where) & {
            "expected a leaf or an Array without a gradient, got the result of a recorded operation", where);
   }
   if (const std::uint32_t device = body.tensor.device(); context().lazy != 0 || device != 0) {
-    // Nothing is written: what was computed from this Array keeps what it was computed from.
+    // Nothing is written: results computed from this Array keep their operand.
     body.tensor = from.tensor.device() == device
                       ? copy_of_data(value, where)
                       : frontend_detail::moved(from.tensor, device, *context().host.executor());
@@ -299,7 +298,7 @@ void Array::backward(BackwardOptions options, Where where) const {
 void Array::backward(const Array& seed, BackwardOptions options, Where where) const {
   options.accumulate = true;
   eager::Root<Tensor> root = frontend_detail::make_root(*this, &seed, "Array::backward", where);
-  // What comes to a leaf is what it accumulates, and nobody else's.
+  // The cotangent of a leaf is accumulated in it, so it must not be shared.
   if (frontend_detail::is_leaf(*body_)) root.seed = copy_of_data(seed, where);
   frontend_detail::run_backward(std::span(&root, 1), std::move(options), {});
 }
@@ -340,7 +339,7 @@ std::vector<std::optional<Array>> grad_of(std::span<const Array> roots, std::spa
     }
     const Tensor& value = *gradient.value;
     results.emplace_back(frontend_detail::make_array(Tensor(value), gradient.recorded));
-    // What comes to a root is its seed, which is the caller's.
+    // The cotangent of a root is its seed, which belongs to the caller.
     const auto is_seed = [&](const eager::Root<Tensor>& root) {
       return root.seed->shares_storage_with(value);
     };
@@ -419,7 +418,7 @@ Array Array::detach(Where where) const {
 
 namespace {
 
-// What belongs to a value on a tape, which a traced Array has not. `what`: with its verb.
+// Functions that need a value on a tape, which a traced Array is not. `what`: the function with its verb.
 void require_recorded(const Array& array, const Body& body, bool is_recorded, std::string_view function,
                       std::string_view what, Where where) {
   if (is_recorded) return;

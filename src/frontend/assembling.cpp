@@ -1,4 +1,4 @@
-// assembling.cpp - functions of Arrays that put several together, or one among zeros; and differences of
+// assembling.cpp - functions of Arrays that combine several, or embed one in zeros; and differences of
 // neighbours.
 #include <array>
 #include <cstdlib>
@@ -19,7 +19,7 @@ using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::require_value;
 
-// One after another along an axis of what `shaped` makes of the shape of each.
+// Concatenates along an axis the results of `shaped` for the shape of each.
 template <class Shaped>
 Array stacked(const char* name, std::span<const Array> parts, Where where, const Shaped& shaped) {
   if (parts.empty())
@@ -101,7 +101,7 @@ Array diag(const ArrayLike& like, std::int64_t k) {
     refuse(ErrorKind::invalid_argument, "diag",
            detail::str("expected a diagonal at most 2^31 from the main one, got ", k), where);
   }
-  k = std::clamp(k, -farthest, farthest);  // of a matrix: what is beyond has no elements
+  k = std::clamp(k, -farthest, farthest);  // for a matrix: diagonals beyond have no elements
   const std::int64_t words[] = {k};
   const Input operands[] = {x};
   return invoke(

@@ -1,6 +1,6 @@
-// at.cpp - see at.hpp, and subscripts.hpp for places. A place that is known becomes slices; what is computed
-// there is put among the others by dynamic_update_slice, or, with steps, by padding. A place that is data
-// becomes take and scatter_add: see at_rows.cpp.
+// at.cpp - see at.hpp, and subscripts.hpp for selections. A static selection becomes slices; the updated
+// elements are written by dynamic_update_slice or, with steps, by padding. A selection by data becomes take
+// and scatter_add: see at_rows.cpp.
 #include "tidu/frontend/at.hpp"
 
 #include <algorithm>
@@ -71,7 +71,7 @@ Value product_with(Value there, Value v) {
 }
 Value quotient(Value there, Value v) { return ops::div(there, v); }
 
-// What subscripts with those words read, by indices that are data.
+// The elements that subscripts with those words read, by indices that are data.
 Array read_at(const char* name, const Array& x, const Ints& words, std::span<const Array> indices,
               Where where) {
   std::vector<Input> operands{x};
@@ -93,7 +93,7 @@ Subscript whole(const Indices& indices) { return {indices.array(), indices.where
 }  // namespace
 
 Array Array::operator[](const Index& i) const {
-  // Of loops over elements: with one word, so that nothing is allocated.
+  // For loops over elements: with one word, so that nothing is allocated.
   if (rank_of(*this, "index", i.where) == 0) return (*this)[{Subscript(i.value, i.where)}];  // refuses it
   const std::int64_t words[] = {frontend_detail::position_along(0, i.value, "index", *this, i.where)};
   const Input operands[] = {*this};
@@ -181,7 +181,7 @@ Value at_named(Value x, Value part, const Subscripts& subscripts, std::span<cons
 
 }  // namespace
 
-// The elements at the place, combined with v, and the others as they are.
+// The selected elements combined with v, and the others unchanged.
 template <class Combine>
 Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) const {
   if (v.array() != nullptr) require_value(*v.array(), name, v.where());
@@ -221,8 +221,8 @@ namespace {
 
 using OfRows = Value (*)(Value, Value, Value, const char*);
 
-// What is done to two values, and to rows that are named by data. `is_guarded`: not where it is not asked
-// for.
+// A function of two values, applied to the selection or to rows selected by data. `is_guarded`: not where the
+// mask is false.
 template <OfTwo F, OfRows Rows, bool is_guarded = false>
 struct Combining {
   static constexpr bool guarded = is_guarded;

@@ -8,7 +8,7 @@
 namespace tidu::frontend_detail {
 namespace {
 
-// Of what indices along the first axis of x name.
+// The shape of the selection by indices along the first axis of x.
 Shape indexed_shape(Value x, Value indices) {
   Shape shape = indices.shape();
   shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
@@ -26,8 +26,8 @@ Value named_rows(Value indices, std::int64_t n) {
   return ops::gt(ops::scatter_add(none, indices, ones, 0, "drop"), none);
 }
 
-// Of each of n rows the last of the indices that name it, and -1 where none does. Sorted, with their order
-// kept, equal ones stand side by side, and the last of them alone is written.
+// For each of n rows the last of the indices that select it, and -1 if there is none. After a stable sort
+// equal indices are neighbours, and only the last of them is written.
 Value last_naming(Value indices, std::int64_t n) {
   Emitter& emitter = *indices.emitter();
   const std::int64_t k = indices.shape()[0];
@@ -44,8 +44,8 @@ Value last_naming(Value indices, std::int64_t n) {
   return ops::scatter_add(rows, sorted[0], written, 0, "drop") - ops::full_like(rows, 1.0);
 }
 
-// `changed` in the rows of x that are named, and x in the others; v fills the place, and there is one of it
-// for each row alone.
+// `changed` in the selected rows of x, and x in the others. v has the shape of the selection, and `changed`
+// has one row for each row of x.
 template <OfTwo F>
 Value where_named(Value x, Value flat, Value v, const Shape& place, const char* name) {
   require_fit(v, x, place, name);
@@ -53,7 +53,7 @@ Value where_named(Value x, Value flat, Value v, const Shape& place, const char* 
   return ops::select_n(along_first(named_rows(flat, x.shape()[0]), x), x, F(x, everywhere));
 }
 
-// For each of `flat`, the indices in one axis, a row of what v puts there.
+// The rows of v, one for each of `flat`, the indices in one axis.
 Value rows_of(Value x, Value flat, Value v, const Shape& place, const char* name) {
   Shape rows{flat.shape()[0]};
   rows.insert(rows.end(), x.shape().begin() + 1, x.shape().end());
@@ -69,12 +69,12 @@ Value with_last(Value x, Value flat, Value rows) {
 }
 
 Value as_it_is(Value x) { return x; }
-// In the opposite order, but for NaN.
+// In reversed order, except for NaN.
 Value mirrored(Value x) { return is_inexact(x.dtype()) ? -x : ops::logical_not(x); }
 Value less_of_mirrored(Value there, Value v) { return ops::min(there, mirrored(v)); }
 
-// x, and F of it and the greatest of what is put into each row that is named. Sorted by row and by value,
-// that stands last among those of its row.
+// x, with F of a row and the maximum of the values for that row in the selected rows. After a sort by row and
+// by value, the maximum is the last one of its row.
 template <OfTwo F, OfTwo OfPrepared, Value (*Prepare)(Value)>
 Value with_extremes(Value x, Value indices, Value v, const char* name) {
   const Shape place = indexed_shape(x, indices);
@@ -99,7 +99,7 @@ void require_fit(Value v, Value x, const Shape& place, const char* name) {
   }
 }
 
-// v in the dtype of x, filling the place.
+// v in the dtype of x, broadcast to the selection.
 Value fitting(Value v, Value x, const Shape& place, const char* name) {
   require_fit(v, x, place, name);
   return broadcast(convert(v, x.dtype()), place);

@@ -1,4 +1,4 @@
-// context.cpp - the thread's context, and the modes that belong to it.
+// context.cpp - the thread's context and its modes.
 #include "frontend/context.hpp"
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace {
 
 std::atomic<const DispatchExecutor*> default_executor{nullptr};
 
-// Ends the thread's context with the thread; Arrays may outlive it, and so may promises, which are evaluated
-// before. What failed under an executor that was another's is left: that one may be gone.
+// Ends the thread's context with the thread. Arrays may outlive it, and so may lazy tensors, which are
+// evaluated before. Failed ones of another executor are left: that executor may have been destroyed.
 struct Owner {
   Owner() { current_context = &held; }
   Owner(const Owner&) = delete;
@@ -27,7 +27,7 @@ struct Owner {
     if (held.trace != nullptr) {
       try {
         held.trace->evaluate_all();
-      } catch (...) {  // who reads what failed gets an error
+      } catch (...) {  // the readers of failed values get the error
       }
     }
     current_context = nullptr;
@@ -96,7 +96,7 @@ bool ErasedExecutor::intercepted(const eager::GraphCall& call, std::span<const T
   return recorded;
 }
 
-// Only where devices are in use. False, and nothing done, for what the thread's executor is to run.
+// Only if devices are in use. Returns false, without effect, if the thread's executor has to run the call.
 bool ErasedExecutor::run_on_devices(const eager::GraphCall& call, bool linear,
                                     std::span<const Tensor* const> inputs, Tensor* out) const {
   const std::uint32_t home = executor_->current_placement().device;
@@ -116,7 +116,7 @@ bool ErasedExecutor::run_on_devices(const eager::GraphCall& call, bool linear,
     std::uninitialized_move_n(made.begin(), made.size(), out);
     return true;
   }
-  if (device == 0) device = call.placement.device;  // what came in are seeds
+  if (device == 0) device = call.placement.device;  // the inputs are seeds
   if (device == 0 || device == home) return false;
   const std::size_t count = call.graph.outputs().size();
   if (intercepts_.load(std::memory_order_relaxed) && records()) {
@@ -197,7 +197,7 @@ const eager::RecordedGraph& GraphTable::keep(std::string key, eager::RecordedGra
 void Context::set_executor(const DispatchExecutor* executor) {
   know_device(*executor);
   if (executor == host.executor()) return;
-  // What was recorded for the one that goes is run by it.
+  // The former executor runs operations that were recorded for it.
   if (trace != nullptr)
     trace_for({executor, dynamic_cast<const CpuExecutor*>(executor), executor->current_placement()});
   host.set_executor(executor);
@@ -224,7 +224,7 @@ using frontend_detail::context;
 
 namespace {
 
-// Changes one of the recorder's options and returns what it was.
+// Changes one of the recorder's options and returns its former value.
 template <class T>
 T exchange_option(T eager::RecorderOptions::*member, T value) {
   eager::RecorderOptions options = context().recorder.options();

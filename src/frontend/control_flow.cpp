@@ -40,7 +40,7 @@ Graph consts_first(const Graph& graph, std::size_t captured) {
   return builder.build(outputs);
 }
 
-// A graph runs on one device: what a function moves would stay where it is.
+// A graph runs on one device, so a device_put in it would have no effect.
 void refuse_moves(std::string_view name, const Graph& graph, Where where) {
   prim::visit_operations(graph, [name, where](const Operation& operation, const Graph&) {
     if (&operation.primitive() != &prim::device_put) return;
@@ -118,8 +118,8 @@ Array scalar_of(std::string_view name, std::string_view what, const ArrayLike& x
   return array;
 }
 
-// The branches with inputs for all that any of them captured, then for their arguments; and what is captured,
-// each Array once.
+// The branches with inputs for the captured Arrays of all branches, then for their arguments; and the
+// captured Arrays, each once.
 struct Joined {
   std::vector<Graph> graphs;
   std::vector<Array> captured;
@@ -171,7 +171,7 @@ Array branch_index(const ArrayLike& index, std::size_t count) {
            detail::str("expected an index that is an integer, got ", array.type()), index.where());
   }
   if (array.dtype() == i32) return array;
-  // Not to be cut: what is beyond i32 is out of range too.
+  // The clamp precedes the conversion: numbers beyond i32 must stay out of range.
   return astype(clip(array, 0, static_cast<std::int64_t>(count) - 1), i32, index.where());
 }
 

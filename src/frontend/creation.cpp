@@ -92,7 +92,7 @@ Array array(const Nested& elements, const Shape& shape, std::optional<DType> dty
 
 namespace {
 
-// `function` names what was called.
+// `function` is the name of the called function.
 Array filled(const char* function, const Shape& shape, const Number& value, DType dtype, Where where) try {
   const Type type(dtype, shape);
   if (value.value() == 0.0 && !std::signbit(value.value())) return Array(Tensor::zeros(type));
@@ -116,7 +116,7 @@ Array zeros(const Shape& shape, DType dtype, Where where) {
   return filled("zeros", shape, 0.0, dtype, where);
 }
 Array ones(const Shape& shape, DType dtype, Where where) { return filled("ones", shape, 1.0, dtype, where); }
-// Where x is, or will be as far as that is known.
+// The device of x, as far as it is known for a lazy or traced x.
 Array full_like(const Array& x, Number value, Where where) {
   frontend_detail::require_value(x, "full_like", where);
   Array made = full(x.shape(), value, x.dtype(), where);
@@ -199,7 +199,7 @@ Array one_hot(const Array& indices, std::int64_t depth, DType dtype, Where where
         Shape shape = v[0].shape();
         shape.push_back(depth);
         const auto axis = static_cast<std::int64_t>(shape.size()) - 1;
-        // Elements of one size are compared and chosen in one pass; what is out of range stays so.
+        // Elements of one size are compared and selected in one pass; indices out of range stay so.
         Value index = v[0];
         const bool small = dtype == f32 || dtype == i32 || dtype == f16 || dtype == bf16 || dtype == bool_;
         if (index.dtype() == i64 && small && depth >= 0 && depth < std::numeric_limits<std::int32_t>::max()) {

@@ -98,8 +98,8 @@ Attributes deferred(const std::vector<std::string>& names, const Graph& function
 
 }  // namespace
 
-// The key of rules that refer to themselves is that of what they are but for this key: they are traced once
-// to find it, and once more with it.
+// The key of rules that refer to themselves is computed from the rules without this key: they are traced once
+// to compute it, and once more with it.
 Attributes rules_of(const Key128& identity, const Graph& function, const std::vector<std::string>& names,
                     const TraceRules& trace, const std::function<TraceRules()>& later) {
   TracedRule rule{identity, function.structural_key(), detail::mix(identity, "itself")};

@@ -1,4 +1,4 @@
-// devices.cpp - executors by device, and what Arrays see of devices.
+// devices.cpp - executors by device, and the functions of Arrays that concern devices.
 #include "frontend/devices.hpp"
 
 #include "frontend/context.hpp"
@@ -13,7 +13,7 @@ std::atomic<bool> devices_known{false};
 
 namespace {
 
-// Executors by device, those that were named later behind.
+// Executors by device, in the order in which they were named.
 struct Known {
   struct Entry {
     const DispatchExecutor* executor;
@@ -150,7 +150,7 @@ std::uint32_t traced_device(std::span<const Input> operands, std::string_view op
     devices.push_back(device);
     types.push_back(traced ? operand.body->extra->type : operand.tensor->type());
   }
-  // Under an executor of a device, what is on the host goes there.
+  // Under an executor of a device, values on the host are copied there.
   const bool lenient = context().host.executor()->current_placement().device != 0;
   return devices.empty() ? unknown_device : common_device(devices, types, lenient, operation);
 }
@@ -174,7 +174,7 @@ std::uint32_t device_of(const Array& array) {
 
 }  // namespace frontend_detail
 
-using namespace frontend_detail;  // NOLINT(google-build-using-namespace): of this room
+using namespace frontend_detail;  // of this module
 
 std::string Array::device(Where where) const {
   require_value(*this, "Array::device", where);

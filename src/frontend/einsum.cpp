@@ -1,7 +1,6 @@
-// einsum.cpp - einsum and tensordot: sums of products over named axes, all of them dot_general. einsum takes
-// its operands from left to right: axes that no other operand and not the result names are summed at once,
-// those of the pair at hand that nothing later names are contracted, those that something later names are a
-// batch.
+// einsum.cpp - einsum and tensordot: sums of products over named axes, all by dot_general. einsum takes its
+// operands from left to right. An axis that occurs in one operand only, and not in the result, is summed at
+// once. Common axes of a pair that do not occur later are contracted, and those that do are a batch.
 #include <algorithm>
 #include <cstring>
 
@@ -22,7 +21,7 @@ using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::require_value;
 
-// An axis by name: a letter, or 1000 + its distance from the end of what "..." stands for.
+// An axis by name: a letter, or 1000 + its distance from the end of the axes of "...".
 using Label = std::int64_t;
 using Labels = std::vector<Label>;
 constexpr Label ellipsis = 1000;
@@ -195,7 +194,7 @@ Named without_ones(Named x, const std::vector<std::pair<Label, std::int64_t>>& e
   return ones.empty() ? x : Named{ops::squeeze(x.value, ones), rest};
 }
 
-// Sums over what `needed` does not name.
+// Sums over the axes that are not in `needed`.
 template <class Needed>
 Named summed(Named x, const Needed& needed) {
   Ints axes;

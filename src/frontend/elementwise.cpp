@@ -1,5 +1,5 @@
-// elementwise.cpp - functions of Arrays element by element. Each is one graph of conversions, broadcasts and
-// a primitive, made once per types.
+// elementwise.cpp - element-wise functions of Arrays. Each is one graph of conversions, broadcasts and a
+// primitive, made once per types.
 #include <limits>
 
 #include "frontend/broadcast.hpp"
@@ -72,7 +72,7 @@ using frontend_detail::require_value;
 using frontend_detail::Takes;
 using frontend_detail::unary;
 
-// Of truth values: any number but 0 is true.
+// Truth values: any number but 0 is true.
 template <Binary F>
 Array logical(const char* name, const ArrayLike& x, const ArrayLike& y) {
   const Operand left(name, x, partner(name, x, y)), right(name, y, partner(name, y, x));
@@ -87,14 +87,14 @@ Array logical(const char* name, const ArrayLike& x, const ArrayLike& y) {
       x.array() != nullptr ? x.where() : y.where());
 }
 
-// Of complex numbers both parts.
+// For complex numbers both parts.
 Value finite(Value x, Where where) {
   if (!is_complex(x.dtype())) return ops::is_finite(x, where);
   const Value re = ops::is_finite(ops::real(x, where), where);
   return ops::logical_and(re, ops::is_finite(ops::imag(x, where), where), where);
 }
 
-// Of complex numbers a part: where both are great the absolute value is infinite too.
+// For complex numbers either part: if both are large, the absolute value may be infinite too.
 Value infinite(Value x, Where where) {
   if (is_complex(x.dtype()))
     return ops::logical_or(infinite(ops::real(x, where), where), infinite(ops::imag(x, where), where), where);
@@ -115,8 +115,8 @@ bool is_whole(const Array& x, const char* name, Where where) {
   return !is_inexact(x.dtype());
 }
 
-// Has x what is promised in place of writing it, where nobody can tell. So a hot sequence goes on. Elements
-// on a device are never written to: x has the result's own there.
+// Assigns a lazy result to x instead of writing to x's memory, if that is not observable. So a hot sequence
+// goes on. Elements on a device are never written to: x gets the result's memory there.
 bool replace(Array& x, Array& result) {
   const frontend_detail::Context& c = frontend_detail::context();
   frontend_detail::Body &to = x.required(), &from = result.required();
@@ -134,7 +134,7 @@ bool replace(Array& x, Array& result) {
   return true;
 }
 
-// x OP= y: in place for a parameter where nothing is recorded, else a new Array.
+// x OP= y: in place for a parameter while nothing is recorded, else a new Array.
 Array& update(Array& x, Array&& result, Where where) {
   if (x.requires_grad() && x.is_leaf() && !grad_enabled())
     return replace(x, result) ? x : x.assign(result, where);
@@ -305,7 +305,7 @@ Array pow(const ArrayLike& x, const ArrayLike& y) {
     const bool small = exponent >= -64 && exponent <= 64 && exponent == std::trunc(exponent);
     if (small && (is_inexact(dtype) || (is_integer(y.dtype()) && exponent < 0)))
       return integer_pow(*x.array(), static_cast<std::int64_t>(exponent), x.where());
-    // Of whole numbers a whole one, however great the exponent.
+    // An integer power of integers is an integer, however large the exponent.
     if (is_integer(y.dtype()) && exponent >= 0 && !is_inexact(dtype)) {
       const Array base = is_bool(dtype) ? astype(*x.array(), y.dtype(), x.where()) : *x.array();
       return integer_pow(base, y.number().whole(), x.where());

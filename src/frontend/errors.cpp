@@ -1,5 +1,5 @@
-// errors.cpp - how the frontend refuses: by messages that name the function, the types and the user's place;
-// and the axes that it refuses.
+// errors.cpp - errors of the frontend, whose messages name the function, the types and the user's source
+// location; and checks of axes.
 #include <algorithm>
 
 #include "frontend/context.hpp"
@@ -22,7 +22,7 @@ constexpr std::string_view without_value =
 
 }  // namespace
 
-// Where a header calls, as for `if (x)`, the user's place is not known.
+// If the caller is a header, as for `if (x)`, the user's location is not known.
 std::string at_place(Where where) {
   if (where.file == nullptr ||
       std::string_view(where.file).find("tidu/frontend/array.hpp") != std::string_view::npos)

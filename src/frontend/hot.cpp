@@ -41,7 +41,8 @@ void HotDetector::follow(std::size_t length) {
   ++statistics_.sequences;
 }
 
-// What has left the ring again by then need not be entered, in whole repetitions, so that it stays the same.
+// Tokens that have left the ring again by then need not be entered, in whole repetitions, so that it stays
+// the same.
 void HotDetector::enter_owed() {
   const std::size_t length = sequence_.size();
   if (owed_ > window + length) owed_ -= (owed_ - window) / length * length;
@@ -75,7 +76,7 @@ bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
 
 void end_repetition(Context& c) {
   if (!c.hot->at_end()) return;
-  // Whoever read in the meantime has cut the repetition where that suits the program.
+  // An early read has cut the repetition where that suits the program.
   if (c.trace->evaluations() == c.evaluations_before) c.trace->evaluate_all();
   c.evaluations_before = c.trace->evaluations();
 }
@@ -108,7 +109,7 @@ HotPaths::~HotPaths() {
   if (before_ || c.lazy != 0 || c.trace == nullptr) return;
   try {
     c.trace->evaluate_all();
-  } catch (...) {  // who reads what failed gets the error
+  } catch (...) {  // the readers of failed values get the error
   }
 }
 

@@ -120,8 +120,8 @@ struct LazyRunner;
 bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
                 std::span<const Tensor* const> inputs, std::span<Tensor> out);
 
-/// Compares a call in a hot sequence with the known call of that place (see lazy.hpp, Note [Calls]). Returns
-/// the body of the result's Array; null, without effect, if the call is not the expected one.
+/// Compares a call in a hot sequence with the known call of that position (see lazy.hpp, Note [Calls]).
+/// Returns the body of the result's Array; null, without effect, if the call is not the expected one.
 Body* follow_hot(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
 /// After an operation that was recorded in another way: stores its call as the known one.
 void learn_hot(Context& c, const Call& call, std::span<const Input> operands,

@@ -1,5 +1,5 @@
-// hot_call.cpp - operations in a hot sequence whose places say what they are: their results and their nodes
-// are made, and nothing is looked up. See Note [Calls] in lazy.hpp.
+// hot_call.cpp - operations in a hot sequence that are identified by their position: their results and nodes
+// are made without any lookup. See Note [Calls] in lazy.hpp.
 #include <algorithm>
 
 #include "eager/node.hpp"
@@ -27,7 +27,7 @@ std::optional<std::uint32_t> grads_of(const Context& c, std::span<const Input> o
   return c.grad_mode ? grads : 0;
 }
 
-// May calls be known? What watches every operation sees it.
+// May calls be replayed? Not under modes that observe every operation.
 bool knows_calls(const Context& c, const Call& call, std::span<const Input> operands) {
   return c.hot_on && c.lazy == 0 && !c.watches && !call.moves && operands.size() <= max_operands &&
          call.words.size() <= max_words;
@@ -43,8 +43,8 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   }
 }
 
-// The node of an invocation with one result, as a recorder makes it of this variant. What a recorder checks
-// is known. See Context::lowest, too.
+// The node of an invocation with one result, as a recorder makes it for this variant. The checks of a
+// recorder are known to hold. See Context::lowest, too.
 [[gnu::always_inline]] inline Node* record_again(Context& c, const Variant& variant,
                                                  std::span<const Input> operands, const Tensor& result,
                                                  const Where& where) {
@@ -82,7 +82,7 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 
 }  // namespace
 
-// Of what the operands are the types alone are compared.
+// Operands are compared by their types alone.
 inline bool LazyTrace::RecordedCall::is(const Call& call, std::span<const Input> operands) const {
   if (name != call.name || num_operands != operands.size() || num_words != call.words.size()) return false;
   for (std::size_t i = 0; i < num_words; ++i)
@@ -106,7 +106,7 @@ inline bool LazyTrace::RecordedCall::is(const Call& call, std::span<const Input>
   return known == target && target->is_leaf();
 }
 
-// What the Array of a known call's result holds, with its node.
+// The body of the Array of a known call's result, with its node.
 [[gnu::always_inline]] inline Body* LazyTrace::result_of_call(Context& c, const RecordedCall& place,
                                                               std::span<const Input> operands,
                                                               const Where& where, const Tensor& result) {

@@ -1,5 +1,5 @@
-// indexing.cpp - functions of Arrays that put elements among others: at positions that are data, in padding,
-// and beside diagonals.
+// indexing.cpp - functions of Arrays that write elements among others: at positions that are data, in
+// padding, and along diagonals.
 #include <algorithm>
 
 #include "frontend/broadcast.hpp"
@@ -39,8 +39,8 @@ Array triangle(const char* name, const Array& x, std::int64_t k, Where where, Ke
       {name, words}, operands,
       [&](Emitter& emitter, std::span<const Value> v) {
         const auto rank = static_cast<std::int64_t>(v[0].rank());
-        // Places are as large as x's elements, which one pass takes together, but i32 must hold them; a
-        // diagonal outside is as good as one farther out.
+        // Positions have the size of x's elements, so that one pass processes both, but i32 must hold them. A
+        // diagonal outside the matrix may be replaced by one farther out.
         constexpr std::int64_t max_in_i32 = std::int64_t{1} << 29;
         const std::int64_t rows = prim::rows_of(v[0].type()), columns = prim::columns_of(v[0].type());
         const bool wide = v[0].dtype() == f64 || v[0].dtype() == i64 || std::max(rows, columns) >= max_in_i32;

@@ -34,8 +34,8 @@ bool same(const CacheEntry& entry, const Call& call, std::span<const Input> oper
   return true;
 }
 
-// Where an entry may be. Were there one place, two operations of a loop would often be in each other's, and
-// be made anew all the time.
+// An entry may be in one of several slots. With one slot, two operations of a loop would often evict each
+// other, and be built again each time.
 constexpr std::size_t ways = 4;
 CacheEntry* places_of(const Context& c, const Call& call, std::span<const Input> operands) {
   return &c.cache[home(call, operands) & ~(ways - 1)];
@@ -95,8 +95,8 @@ bool refuses_complex(const Call& call, std::span<const Type> types, const BuildM
   return detail::capture([&] { return make_graph(call, real, build); }).has_value();
 }
 
-// The error of a call, with its place. The operation that refuses a complex operand may be one that the user
-// has not written: the function refuses it then, unless the error speaks of complex numbers itself.
+// The error of a call, with its source location. The user may not have written the operation that rejects a
+// complex operand: the message then names the function, unless the error mentions complex numbers itself.
 [[noreturn]] void raise_refused(const Error& error, const Call& call, std::span<const Input> operands,
                                 const BuildMany& build, Where where) {
   const std::vector<Type> types = traced_types(operands);
@@ -124,8 +124,8 @@ const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<c
   return c.graphs.keep(std::move(key), make_graph(call, input_types(operands), build));
 }
 
-// The entry of a call that has none; `made` keeps it where the cache does not. What compiles may compute with
-// Arrays itself and choose executors, so that it is not known before where the entry goes, if anywhere.
+// Makes the entry of a call that has none; `made` keeps it if the cache does not. Compilation may compute
+// with Arrays itself and choose executors, so the slot of the entry is determined afterwards.
 CacheEntry* fill(std::optional<CacheEntry>& made, Context& c, const Call& call,
                  std::span<const Input> operands, const BuildMany& build, bool here) {
   const DispatchExecutor* const executor = c.host.executor();
@@ -186,7 +186,7 @@ void run_profiled(Context& c, const eager::RecordedGraph& graph, const Executabl
 }
 
 // Records the invocation that gave `made`. Under NoGrad no gradient flows through it: in anomaly mode its
-// results are looked at, and explain() is told of it.
+// results are checked, and it is recorded for explain().
 void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input> operands, Body& made,
             Where where, std::uint32_t device) {
   eager::detail::ShortArray<RecordInput, max_operands> inputs(operands.size());
@@ -219,7 +219,7 @@ void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input
 // The results are values of the tracer's builder.
 Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildMany& build, const Call& call,
                    Where where) {
-  // Operations keep the user's place: what the function emits has none of its own.
+  // Operations get the user's source location: the operations that the function emits have none.
   class Placed final : public Emitter {
    public:
     Placed(GraphBuilder& builder, Where place) : builder_(builder), place_(place) {}
@@ -268,7 +268,7 @@ Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildM
   }
 }
 
-// Of the results of a call on traced Arrays.
+// The device of the results of a call on traced Arrays.
 std::uint32_t device_of_traced(std::span<const Input> operands, const Call& call, Where where) {
   if (call.moves) return static_cast<std::uint32_t>(call.words[0]);
   try {
@@ -313,7 +313,7 @@ std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tra
 
 namespace {
 
-// What is not known of its place in a hot sequence.
+// Invocation when the operation at this position of a hot sequence is not known.
 [[gnu::noinline]] Array invoke_anew(Context& c, const Call& call, std::span<const Input> operands,
                                     const Build& build, Where where) {
   bool grad = c.watches;
@@ -355,8 +355,8 @@ namespace {
     const Executable** executable = &entry->executable;
     const Executable* executable_here = nullptr;
     if (c.intercepts || !c.runs_library_alone || promised || away || call.moves) [[unlikely]] {
-      // What runs, or makes an operand that another thread promised, may compute with Arrays itself and
-      // choose executors: others may then be in this place, or none.
+      // A program that runs, or computes a lazy operand of another thread, may compute with Arrays itself and
+      // choose executors: the slot may then hold another entry, or none.
       graph = &held.emplace(*graph);
       executable_here = *executable;
       executable = &executable_here;

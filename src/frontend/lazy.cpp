@@ -1,4 +1,4 @@
-// lazy.cpp - recording lazy operations and forgetting them; and the Lazy scope. Evaluating is in
+// lazy.cpp - recording of lazy operations and removal of dead ones; and the Lazy scope. Evaluation is in
 // lazy_evaluate.cpp.
 #include "frontend/lazy.hpp"
 
@@ -23,7 +23,7 @@ struct Traces {
 };
 Traces& traces();
 
-// A fork waits until nobody is in a trace of the forking thread.
+// A fork waits until no thread is in a trace of the forking thread.
 void hold_for_fork(bool locks) {
   Traces& known = traces();
   if (!locks) {
@@ -39,8 +39,8 @@ void hold_for_fork(bool locks) {
   }
 }
 
-// Traces of threads that the child does not have may be locked for ever. Who reads a promise of theirs that
-// reads what was written to since gets an error.
+// Traces of threads that the child does not have may be locked for ever. The reader of one of their lazy
+// tensors gets an error if an operand of it was written to since.
 void forget_other_threads() {
   std::erase_if(traces().all, [](const std::weak_ptr<LazyTrace>& trace) {
     const std::shared_ptr<LazyTrace> one = trace.lock();
@@ -81,7 +81,7 @@ void LazyResult::settle() {
     const std::shared_ptr<LazyTrace> trace = trace_;
     if (trace->make_deferred(*this)) return;
     LazyResult* const target = this;
-    const bool all = trace->greedy_ && !evaluating();  // a kernel may read what is computed with it
+    const bool all = trace->greedy_ && !evaluating();  // a kernel may read values that depend on it
     try {
       trace->run_targets(std::span(&target, 1), all);
     } catch (const Error&) {
@@ -179,7 +179,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   const std::size_t literal_bytes = known.literal_bytes;
   for (const Tensor* input : inputs) {
     if (input->borrowed()) return false;
-    // Of another thread, which may give it its elements just now.
+    // A lazy tensor of another thread, which may be about to set its elements.
     if (auto* const pending = input->pending(); pending != nullptr && pending->maker != this)
       pending->settle();
   }
@@ -204,7 +204,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
     }
     limit_ = std::max(ops_.size() + min_limit, std::min(2 * ops_.size(), max_pending));
   }
-  // Room first, so that nothing that follows leaves half an operation.
+  // Memory is reserved first, so that an exception leaves no incomplete operation.
   const std::size_t num_operands = inputs.size(), num_results = out.size();
   const auto room = [](auto& list, std::size_t more) {
     if (list.capacity() - list.size() < more) list.reserve(std::max(2 * list.capacity(), list.size() + more));
@@ -238,8 +238,8 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   return true;
 }
 
-// Evaluates what is referred to, so that no chain of pending operations grows for ever. What fails stays, and
-// says so when it is read.
+// Evaluates the values that are referred to, so that no chain of pending operations grows without bound.
+// Failed ones stay; their readers get the error.
 void LazyTrace::bound() {
   try {
     evaluate_all();
@@ -249,8 +249,8 @@ void LazyTrace::bound() {
 
 // --- forgetting
 
-// Keeps the operations that something still refers to, or that those need. What goes is handed to the caller,
-// who destroys it without the lock.
+// Keeps live operations: those that something still refers to, and those that they need. Removed ones are
+// passed to the caller, who destroys them without the lock.
 void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops) {
   leave(dropped);
   ++sweep_;
@@ -293,7 +293,7 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
       value.op = no_index;
       value.promise = nullptr;
     }
-    values.push_back(std::move(value));  // what goes refers to nothing that stays
+    values.push_back(std::move(value));  // removed values refer to no value that stays
   }
   for (Op& op : ops_) {
     if (live == 0) break;
@@ -306,7 +306,7 @@ void LazyTrace::compact(std::vector<Value>& dropped, std::vector<Op>& dropped_op
     for (std::uint32_t slot = 0; slot < op.num_values; ++slot) values[first_value + slot].op = number;
     ops.push_back({op.graph, first_operand, first_value, op.num_operands, op.num_values, 0});
   }
-  // What is read no longer stays watched, since another trace may read it: to be asked once more costs
+  // A leaf without readers is no longer watched, since another trace may read it: watching it again costs
   // little.
   values_.swap(values);
   ops_.swap(ops);
@@ -330,7 +330,7 @@ void LazyTrace::end() noexcept {
   std::shared_ptr<LazyTrace> self;
   const std::lock_guard lock(mutex_);
   self_.swap(self);
-  ++sweep_;  // who evaluates just now learns nothing of what is left
+  ++sweep_;  // a running evaluation must not learn a pattern from the rest
   follows_ = nullptr;
   last_ = nullptr;
   patterns_.swap(patterns);
@@ -415,7 +415,7 @@ Lazy::~Lazy() {
   if (--c->lazy == 0) {
     try {
       c->trace->evaluate_all();
-    } catch (...) {  // who reads what failed gets the error
+    } catch (...) {  // the readers of failed values get the error
     }
   }
   c->update();

@@ -1,4 +1,4 @@
-// lazy_backward.cpp - backward calls in a hot sequence: learning what one did, and doing it again without
+// lazy_backward.cpp - backward calls in a hot sequence: learns the effect of one, and replays it without
 // running it. See Note [Backward again] in lazy.hpp.
 #include <algorithm>
 #include <unordered_map>
@@ -25,7 +25,7 @@ const Tensor& saved_tensor(const Node& node, std::size_t k) {
   return *static_cast<const Tensor*>(node.saved(k));
 }
 
-// A node of which nothing but its edges and what it saved says what backward does.
+// A node whose backward depends on its edges and saved operands alone.
 bool is_plain(const Node& node) {
   return node.extension.load(std::memory_order_acquire) == nullptr && node.device == 0 &&
          node.num_passive == 0 && !node.blocked && !node.freed();
@@ -137,7 +137,8 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
     known.tokens.push_back(&pattern.ops[op].graph.data());
   for (std::size_t i = 0; i < known.nodes.size(); ++i) known.nodes[i].freed = seen.nodes[i]->freed();
   const auto first = static_cast<std::uint32_t>(known.first_value);
-  // Where one tensor is several leaves this time nothing tells which of them backward read: another time may.
+  // If one tensor is several leaves this time, the one that backward read is ambiguous: it may differ another
+  // time.
   bool is_ambiguous = false;
   const auto value_of_leaf = [&](const Tensor& tensor) {
     std::uint32_t found = no_index;
@@ -156,7 +157,7 @@ void LazyTrace::learn_backward(BackwardSeen& seen) {
   }
   known.seed_value = value_of_leaf(known.seed);
   if (is_ambiguous) return;
-  // Leaves that came in it are the seed, or what was saved.
+  // Leaves that were added in it are the seed, or saved operands.
   for (const std::uint32_t id : pattern.leaves) {
     if (id < first || id >= values_.size() || id == known.seed_value) continue;
     const auto saved = std::find(known.saved.begin(), known.saved.end(), id) - known.saved.begin();
@@ -192,7 +193,7 @@ bool LazyTrace::same_tape(const Backward& known, Node& root) {
   tape_leaves_.assign(known.results.size(), nullptr);
   tape_nodes_[0] = &root;
   for (std::size_t i = 0; i < known.nodes.size(); ++i) {
-    // Whatever leads to it was looked at before. Numbers descend, so that no node stands in two places.
+    // All its consumers were visited before. Numbers descend, so that no node occurs twice.
     const Node& node = *tape_nodes_[i];
     const Backward::Node& like = known.nodes[i];
     if (node.variant != like.variant || !is_plain(node)) return false;
@@ -218,9 +219,9 @@ bool LazyTrace::same_leaves() {
          are_several(tape_leaves_, tape_keys_);
 }
 
-// The same where the tape came by known calls of the pattern just now: what they are and what they saved was
-// compared then, and whoever writes to what they read leaves the pattern. Each node but the root is held by
-// one that stands before it.
+// The same if the tape was recorded by known calls of the pattern just now: their identity and saved operands
+// were compared then, and a write to an operand leaves the pattern. Each node except the root is held by one
+// that precedes it.
 bool LazyTrace::came_by_calls(const Backward& known, const eager::Key& root) {
   const Pattern& pattern = *follows_;
   if (known.node_ops.empty() || pattern.recorded[known.node_ops[0]].counter != root.counter) return false;
@@ -229,7 +230,7 @@ bool LazyTrace::came_by_calls(const Backward& known, const eager::Key& root) {
     const Pattern::Recorded& recorded = pattern.recorded[known.node_ops[i]];
     if (recorded.followed != followed_ || !recorded.as_operands) return false;
     Node* const node = recorded.node;
-    // Other operands may have come to require a gradient, for which the place is another variant.
+    // Other operands may require a gradient now; the position then has another variant.
     if (node->variant != known.nodes[i].variant) return false;
     if (node->extension.load(std::memory_order_acquire) != nullptr || node->freed()) return false;
     tape_nodes_.push_back(node);
@@ -262,7 +263,7 @@ void LazyTrace::find_calls(Backward& known, std::uint64_t source) {
   known.leaf_values = std::move(values);
 }
 
-// Did it save what was saved then, as it was?
+// Are its saved operands those of the known call, unchanged?
 bool LazyTrace::same_saved(const Backward& known) {
   const Pattern& pattern = *follows_;
   for (std::size_t i = 0; i < known.nodes.size(); ++i) {
@@ -293,7 +294,7 @@ bool LazyTrace::same_saved(const Backward& known) {
   return true;
 }
 
-// Takes its operations for followed, but for their number. Where it throws nothing is changed.
+// Counts its operations as replayed, except for their number. If it throws, nothing is changed.
 void LazyTrace::take_up(const Backward& known) {
   Pattern& pattern = *follows_;
   std::size_t op = known.begin;
@@ -325,7 +326,7 @@ void LazyTrace::take_up(const Backward& known) {
 
 namespace {
 
-// The slots of leaves, locked in the order of their addresses, and what is to be put there.
+// The slots of leaves, locked in the order of their addresses, and their new gradients.
 class Slots {
  public:
   explicit Slots(std::span<Node* const> leaves) : slots_(leaves.size()), cells_(leaves.size()) {
@@ -382,7 +383,7 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
     if (known == pattern.backwards.end() || known->first_value != values_.size()) return false;
     count = known->end - known->begin;
     if (!detector.expects(known->tokens)) return false;
-    // At the end of a repetition what is pending is evaluated, unless that was done in it.
+    // At the end of a repetition pending operations are evaluated, unless that happened within it.
     if (detector.until_end() < count && counters_.evaluations == c.evaluations_before) return false;
     if (known->seed.version() != known->seed_version) return false;
     const std::uint64_t own = c.recorder.keys().source();
@@ -413,7 +414,7 @@ bool LazyTrace::repeat_backward(Node& root, Context& c) {
     at_ = known->end;
     detector.count_backward();
     counters_.recorded += count;
-    // An end of a repetition inside of it finds that what is pending was evaluated in the repetition.
+    // An end of a repetition within the range finds that pending operations were evaluated in the repetition.
     if (detector.until_end() < count) c.evaluations_before = counters_.evaluations;
     detector.go_on(count);
   }

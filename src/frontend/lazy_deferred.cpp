@@ -1,4 +1,4 @@
-// lazy_deferred.cpp - results of hot programs that nobody may ever read. See Note [Deferred results] in
+// lazy_deferred.cpp - results of hot programs that may never be read. See Note [Deferred results] in
 // lazy.hpp.
 #include <algorithm>
 #include <optional>
@@ -25,7 +25,7 @@ std::optional<Operation> mover_of(const Graph& graph, ValueId id) {
   return operation;
 }
 
-// A result, and what it is computed from by a product alone.
+// A result, and the two arrays of which it is a matmul.
 class DeferredProduct {
  public:
   DeferredProduct(const Graph& graph, ValueId result) : graph_(graph) {
@@ -42,7 +42,7 @@ class DeferredProduct {
     if (times_smaller * bytes <= graph_.type(result).bytes()) product_ = operation;
   }
   explicit operator bool() const { return product_.has_value(); }
-  // Of the graph, the product's operands in front of what moves them.
+  // Of the graph: the matmul's operands before their layout operations.
   const std::vector<ValueId>& sources() const { return sources_; }
   // The result as a graph of those.
   Graph make_graph() const {
@@ -56,7 +56,7 @@ class DeferredProduct {
   }
 
  private:
-  // Lists what moves it, the last one first.
+  // Lists its layout operations, the last one first.
   ValueId root(ValueId id, std::vector<Operation>& movers) const {
     while (const std::optional<Operation> mover = mover_of(graph_, id)) {
       movers.push_back(*mover);
@@ -121,7 +121,7 @@ bool LazyTrace::is_deferred(const Tensor& tensor) const {
          static_cast<const LazyResult*>(pending)->deferred_ != nullptr;
 }
 
-// With the lock: lists what is promised, and whether it is put off.
+// With the lock: lists the lazy results, and whether each is deferred.
 void LazyTrace::list_results(const Pattern::Known& known, Run& run) const {
   const auto promised = [&](std::uint32_t output) { return values_[known.output_values[output]].tensor; };
   const Deferral* const deferral = known.program->deferral.get();
@@ -137,7 +137,7 @@ void LazyTrace::list_results(const Pattern::Known& known, Run& run) const {
   }
 }
 
-// What was made for them is theirs.
+// Assigns the operands that were computed for deferred results to these.
 void LazyTrace::take_operands(Run& run) {
   for (const Run::PutOff& put_off : run.put_off) {
     DeferredResult& result = *put_off.result;
@@ -146,7 +146,7 @@ void LazyTrace::take_operands(Run& run) {
   }
 }
 
-// Without the lock, for who cannot wait. Where it throws, nothing is made of those that follow.
+// Without the lock, for callers that cannot wait. If it throws, those that follow are not computed.
 void LazyTrace::make_put_off(Run& run) {
   for (Run::PutOff& put_off : run.put_off) put_off.made = put_off.result->make();
 }
@@ -166,8 +166,8 @@ void LazyTrace::keep_put_off(Run& run) {
   }
 }
 
-// False, and nothing done, where it is no such promise. Two threads may make it at once; the first one's is
-// kept.
+// Returns false, without effect, if it is no deferred result. Two threads may compute it at once; the first
+// one's is kept.
 bool LazyTrace::make_deferred(LazyResult& promise) {
   std::shared_ptr<const DeferredResult> result;
   {
@@ -176,7 +176,7 @@ bool LazyTrace::make_deferred(LazyResult& promise) {
   }
   if (result == nullptr) return false;
   Tensor made = result->make();
-  std::shared_ptr<const DeferredResult> done;  // what goes with it goes without the lock
+  std::shared_ptr<const DeferredResult> done;  // objects that it owns are destroyed without the lock
   const std::lock_guard lock(mutex_);
   if (promise.deferred_ == nullptr) return true;
   done.swap(promise.deferred_);

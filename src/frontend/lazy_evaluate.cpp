@@ -1,4 +1,5 @@
-// lazy_evaluate.cpp - from promises to a program, by one look-up, and from its results to tensors.
+// lazy_evaluate.cpp - evaluation: from lazy tensors to a program, by one lookup, and from its results to
+// tensors.
 #include <algorithm>
 #include <exception>
 
@@ -16,9 +17,8 @@ namespace {
 thread_local int evaluations_here = 0;
 constexpr int max_evaluations = 32;
 
-// What a program does beside running its steps (kernels of other projects) is not recorded where the program
-// was: a scope that a kernel opens has a trace of its own, so that its end evaluates nothing of what just
-// runs.
+// Operations of a program's custom kernels are not recorded in the trace of the program: a scope that a
+// kernel opens has its own trace, so that its end evaluates nothing of the running program.
 class EagerHere {
  public:
   EagerHere() : context_(context()) {
@@ -55,7 +55,7 @@ class EagerHere {
   std::unique_ptr<HotDetector> hot_;
 };
 
-// Runs what so many pending operations are, entered in the thread's profile.
+// Runs that many pending operations, with an event in the thread's profile.
 template <class Body>
 void profiled(std::size_t operations, const Body& body) {
   eager::Profile* const profile = context().recorder.options().profile;
@@ -69,7 +69,7 @@ void profiled(std::size_t operations, const Body& body) {
     event.phase = eager::ProfilePhase::execute;
     event.name = detail::str("lazy program of ", operations, " operations");
     profile->add(std::move(event));
-  } catch (const std::bad_alloc&) {  // what has run has run
+  } catch (const std::bad_alloc&) {  // the operations that ran are complete
   }
 }
 
@@ -77,7 +77,7 @@ void profiled(std::size_t operations, const Body& body) {
 
 bool evaluating() { return evaluations_here != 0; }
 
-// The needed operations, the last one first. `count` of them are marked so far, none behind `last`.
+// The needed operations, the last one first. `count` of them are marked so far, none after `last`.
 void LazyTrace::sweep(Run& run, std::uint32_t last, std::size_t count) {
   for (std::uint32_t i = last; count != 0; --i) {
     const Op& op = ops_[i];
@@ -176,8 +176,8 @@ struct LazyTrace::Apart {
   }
 };
 
-// A result that an operation of the run makes again although it has elements has no number of its own, and
-// the place that is kept for it is not read.
+// A result that an operation of the run recomputes although it has elements has no number of its own, and its
+// slot is not read.
 LazyTrace::Apart LazyTrace::take_apart(const Run& run) const {
   Apart apart;
   apart.numbers = run.numbers;
@@ -206,8 +206,8 @@ Key128 address_of(std::span<const std::uint64_t> words) {
 
 }  // namespace
 
-// The lock is given up where the program is not known: what compiles, here or on a thread that this one waits
-// for, may compute with Arrays itself, and so with those of this trace.
+// The lock is released if the program is not known: compilation, here or on a thread that this one waits for,
+// may compute with Arrays itself, and so with those of this trace.
 std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run, const Key128& address,
                                                                   const LazyRunner& runner, bool greedy,
                                                                   Lock& lock) {
@@ -244,7 +244,7 @@ std::shared_ptr<const LazyTrace::Program> LazyTrace::find_program(const Run& run
   });
 }
 
-// The lock is not held, as in what follows.
+// The lock is not held, here and in the functions below.
 void LazyTrace::run_program(const Program& program, const LazyRunner& runner, Run& run) {
   const EagerHere guard;
   profiled(program.graph.num_operations(), [&] { program.run(runner, run.pointers, run.made); });
@@ -267,7 +267,7 @@ Tensor DeferredResult::make() const {
   return made;
 }
 
-// With deferred results there are arrays behind those that were promised.
+// With deferred results there are further arrays after the results.
 void LazyTrace::keep_results(Run& run) {
   for (std::size_t i = 0; i < run.promised.size(); ++i) keep_result(run.promised[i], std::move(run.made[i]));
 }
@@ -287,7 +287,8 @@ void LazyTrace::keep_result(const Tensor& promised, Tensor&& made) {
   if (promise->value_ != no_index) values_[promise->value_].version = promised.version();
 }
 
-// What goes now may be the last of its kind, and its owner's deleter anybody's: not under the lock.
+// Released objects may be the last references, and an owner's deleter is arbitrary code: destroy them without
+// the lock.
 void LazyTrace::put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
                          Lock& lock) {
   lock.unlock();
@@ -390,7 +391,7 @@ void LazyTrace::run_targets(std::span<LazyResult* const> targets, bool all) {
   counters_.evaluated += run->order.size();
   if (greedy && program != nullptr) hot_compiled_ += run->order.size();
   if (all) {
-    // Nobody was here in the meantime: it was all that there is.
+    // The trace was not used in the meantime: the run had all of its operations.
     if (greedy && program != nullptr && sweep_ == sweep_here) gone = learn(*run, std::move(program));
     compact(dropped, dropped_ops);
   } else {
@@ -411,7 +412,8 @@ void LazyTrace::evaluate(std::span<const Tensor> targets) {
   for (LazyResult* const promise : mine) make_deferred(*promise);  // by a run on another thread
 }
 
-// Where they fail together, each is tried for itself, lest one keep the others from their values.
+// If a joint evaluation fails, each is evaluated by itself, so that a failing one does not keep the others
+// from their values.
 void LazyTrace::evaluate_all() {
   try {
     return run_targets({}, true);

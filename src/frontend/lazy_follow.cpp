@@ -1,5 +1,5 @@
-// lazy_follow.cpp - following a pattern, place by place, learning one, and leaving it. See Note [Following]
-// in lazy.hpp. All of it happens under the trace's lock, but where a program runs.
+// lazy_follow.cpp - replays a pattern, position by position, learns one, and leaves it. See Note [Following]
+// in lazy.hpp. All functions hold the trace's lock, except while a program runs.
 #include <algorithm>
 
 #include "eager/template.hpp"
@@ -43,7 +43,7 @@ void LazyTrace::start(Pattern& pattern) {
   ++followed_;
 }
 
-// The next operation, if it is the pattern's. What was taken up of its leaves stays where it is not.
+// Replays the next operation, if it is the pattern's. Otherwise leaves of it that were recorded stay.
 bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
   Pattern& pattern = *follows_;
   if (at_ == pattern.ops.size()) return false;
@@ -61,8 +61,8 @@ bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs
   return true;
 }
 
-// Writes down what was followed so far. Where that is no operation nothing reads what was taken up of the
-// first one, and it is handed to the caller, who destroys it without the lock.
+// Records the operations that were replayed so far. If there is none, leaves that were recorded for the first
+// one have no reader: they are passed to the caller, who destroys them without the lock.
 void LazyTrace::leave(std::vector<Value>& dropped) {
   if (follows_ == nullptr) return;
   if (at_ == 0) {
@@ -83,8 +83,9 @@ void LazyTrace::leave(std::vector<Value>& dropped) {
   at_ = 0;
 }
 
-// What is known for what is referred to now, where a pattern has come to its end; else null. Whatever gives a
-// value elements but the run of a whole pattern leaves the pattern, so that all of its results wait.
+// The known program for the values that are referred to now, if a pattern has come to its end; else null.
+// Every evaluation except the run of a whole pattern leaves the pattern, so here all of its results are
+// pending.
 const LazyTrace::Pattern::Known* LazyTrace::known_end() {
   if (follows_ == nullptr || at_ != follows_->ops.size()) return nullptr;
   if (follows_->executor != runner_.executor->id()) return nullptr;  // assigned to in the meantime
@@ -102,9 +103,9 @@ const LazyTrace::Pattern::Known* LazyTrace::known_end() {
   return found != follows_->known.end() ? &*found : nullptr;
 }
 
-// Has nobody but this trace and the Array that holds it, where one is meant to be written to, a reference?
+// Are this trace and, if it is about to be written to, the Array that holds it the only references?
 bool LazyTrace::alone_in_pattern(const Tensor& old, const tidu::detail::LazyStorage* promised) {
-  // There is no table of leaves, and one may stand in several places.
+  // There is no table of leaves, and one may occur several times.
   const std::uint32_t references =
       promised != nullptr ? promised->references.load(std::memory_order_acquire) : 0;
   Value* held = nullptr;
@@ -147,7 +148,7 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
     take_back(*run);
     running_.end(*run);
     ++counters_.failures;
-    lock.unlock();  // what goes with the run may be the last of its kind
+    lock.unlock();  // objects that the run releases may be the last references
     throw;
   }
   take_operands(*run);
@@ -191,12 +192,12 @@ void LazyTrace::run_known(const Pattern::Known& known, Lock& lock) {
   if (failed != nullptr) std::rethrow_exception(failed);
 }
 
-// Keeps what was just evaluated, all of what the trace has and in one piece, as a pattern. Returns what had
-// to go, to be destroyed without the lock.
+// Keeps the evaluated operations, which were all of the trace and one run, as a pattern. Returns the replaced
+// pattern, to be destroyed without the lock.
 std::unique_ptr<LazyTrace::Pattern> LazyTrace::learn(const Run& run, std::shared_ptr<const Program> program) {
   Pattern* const before = std::exchange(last_, nullptr);
   if (ops_.size() > max_ops) return nullptr;
-  // What an operation left that was not followed to its end is behind all of these.
+  // Values of an operation that was not replayed to its end come after all of these.
   const std::size_t num_values = ops_.back().first_value + ops_.back().num_values;
   Pattern::Known known;
   known.referred.resize(num_values);

@@ -1,5 +1,5 @@
-// lazy_traces.cpp - which trace a thread promises in: another one where another executor comes and some of
-// what was promised before could not be computed.
+// lazy_traces.cpp - chooses the trace in which a thread records: another one if the executor changes and
+// pending operations of the former could not be evaluated.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -15,7 +15,7 @@ bool LazyTrace::change_runner(const LazyRunner& runner) noexcept {
   if (runner == runner_) return true;
   try {
     if (runner_.executor != nullptr) evaluate_all();
-  } catch (...) {  // what failed stays
+  } catch (...) {  // failed operations stay
   }
   std::vector<Value> dropped;
   const std::lock_guard lock(mutex_);
@@ -44,7 +44,7 @@ void LazyTrace::take_counters(LazyTrace& from) {
   hot_recomputed_ = from.hot_recomputed_;
 }
 
-// What an executor failed to compute before another one came is its own to compute.
+// Operations that an executor failed to compute stay with that executor.
 LazyTrace& Context::trace_for(const LazyRunner& runner) {
   if (trace->is_run_by(runner)) [[likely]]
     return *trace;
@@ -69,7 +69,7 @@ void Context::retire(std::shared_ptr<LazyTrace> old) noexcept {
   if (over(old)) return;
   try {
     retired.emplace_back();
-  } catch (...) {  // no memory: nobody can be promised anything
+  } catch (...) {  // no memory: no lazy mode
     old->end();
     return;
   }

@@ -46,7 +46,7 @@ struct LazyValue {
   std::uint32_t op = no_index;    // of a result; no_index: a leaf
   std::uint32_t number = 0;       // in sweep `numbered`
   std::uint32_t numbered = 0;
-  std::uint32_t wanted = 0;  // by the sweep that was asked for it
+  std::uint32_t wanted = 0;  // by the sweep of that number
 };
 
 /// Values in order of their numbers. Lazy tensors without references may follow them, each at the position

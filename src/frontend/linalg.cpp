@@ -1,4 +1,4 @@
-// linalg.cpp - see linalg.hpp: factors are primitives, the rest is written with them.
+// linalg.cpp - see linalg.hpp: factorizations are primitives, the other functions are composed of them.
 #include "tidu/frontend/linalg.hpp"
 
 #include <bit>

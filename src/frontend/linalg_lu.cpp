@@ -1,9 +1,9 @@
-// linalg_lu.cpp - what is made of the LU factors of a square matrix: solve, inv, det and slogdet.
+// linalg_lu.cpp - functions of the LU factors of a square matrix: solve, inv, det and slogdet.
 //
-// Note [Derivatives of what LU factors give]: they are those of the equation that is solved, by the same
-// factors, rather than those of the factors, which take products and two more solutions of the matrix's size.
-// So each is a custom_jvp_call, whose rule has the derivative of the value and makes the value itself by the
-// factors: of a derivative of second order and higher, that of the factors is a part.
+// Note [Derivatives of what LU factors give]: they are derivatives of the equation that is solved, with the
+// same factors, and not those of the factors, which take matmuls and two more solutions of the matrix's size.
+// So each function is a custom_jvp_call, whose rule has the derivative of the value and computes the value
+// itself by the factors: derivatives of second and higher order then include that of the factors.
 #include "frontend/equations.hpp"
 #include "primitives/custom_derivative.hpp"
 #include "tidu/frontend/linalg.hpp"
@@ -97,7 +97,7 @@ Value parity(Value pivots, DType dtype) {
   return ops::full_like(odd, 1.0) - twice;
 }
 
-// Written out up to 3 x 3; then the product of U's diagonal, d = det a: dd = d tr(a⁻¹ da).
+// Explicit up to 3 x 3; then the product of U's diagonal, d = det a: dd = d tr(a⁻¹ da).
 Value determinant(Value x) {
   const std::int64_t n = prim::rows_of(x.type());
   if (n == 1) return entry(x, 0, 0);

@@ -1,5 +1,5 @@
-// nn.cpp - see nn.hpp. Where a function has two sides, what the other one would overflow with is masked
-// before it is computed, so that no 0 times infinity comes into a gradient.
+// nn.cpp - see nn.hpp. If a function has two sides, operands for which the other one would overflow are
+// masked before it is computed, so that no 0 times infinity enters a gradient.
 #include "tidu/frontend/nn.hpp"
 
 #include <bit>
@@ -26,7 +26,7 @@ using prim::with_derivative;
 
 Value number_like(Value x, double number) { return ops::full_like(x, number); }
 
-// body(x), told apart by a number among others of its name.
+// body(x), distinguished by a number among others of its name.
 template <class F>
 Array with_number(const char* name, const ArrayLike& like, double number, const F& body) {
   const std::int64_t words[] = {std::bit_cast<std::int64_t>(number)};
@@ -38,9 +38,8 @@ Array with_number(const char* name, const ArrayLike& like, double number, const 
       like.where());
 }
 
-// Note [Slopes of composites]: the chain rule would multiply a cotangent by x before it meets what is small
-// where x is great. So f(x) has the rule t f'(x), with f' as one value. Numbers of 16 bits are computed as
-// f32.
+// Note [Slopes of composites]: the chain rule would multiply a cotangent by x before the factor that is small
+// for large x. So f(x) has the rule t f'(x), with f' as one value. Numbers of 16 bits are computed as f32.
 
 // x s(x): s(x) + x s'(x)
 Value silu_of(Value v, Where) {

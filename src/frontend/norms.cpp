@@ -1,16 +1,16 @@
 // norms.cpp - see norms.hpp.
 //
-// Note [Scaled squares]: ‖x‖ = r / c with r² = Σ (c x)², where c is a power of two: 1 where the plain sum of
+// Note [Scaled squares]: ‖x‖ = r / c with r² = Σ (c x)², where c is a power of two: 1 if the plain sum of
 // squares is far from both ends of the range, else one that brings it there (Blue, A portable Fortran program
-// to find the Euclidean norm of a vector, 1978, with one scale for a vector instead of one for an element).
-// A second sum over a short vector costs little, since it is in cache; that over a long one is a branch that
-// is not taken.
+// to find the Euclidean norm of a vector, 1978, with one scale for a vector instead of one for an element). A
+// second sum over a short vector costs little, since it is in cache; that over a long one is a branch that is
+// not taken.
 //
 // Note [Derivatives of a length]: with the direction u = c x / r,
 //   d‖x‖ = Σ u dx,   du = (dx - u Σ u dx) / ‖x‖,   u = 0 and du = 0 where ‖x‖ = 0.
-// A cotangent meets u alone, whose elements are at most 1, where the chain rule over squares and root would
-// give ct x first. u is x times two factors, of which the greater part of 1 / ‖x‖ counts as constant: what
-// the other's derivative is multiplied by, x times that part, is at most 1 again.
+// A cotangent is multiplied by u alone, whose elements are at most 1; the chain rule over squares and root
+// would compute ct x first. u is x times two factors, and the larger factor of 1 / ‖x‖ counts as constant. So
+// the derivative of the other one is multiplied by x times the constant, which is at most 1 again.
 #include "frontend/norms.hpp"
 
 #include <cmath>
@@ -121,7 +121,7 @@ Value scaled_sum_where_needed(std::span<const Value> parts, Value plain, const L
   return ops::cond(all_within(plain, safe_range_of(plain.dtype())), branches, operands)[0];
 }
 
-// Factors of x > 0, of which the second is 1 but for the ends of the range.
+// Factors of x > 0; the second is 1 except at the ends of the range.
 Values factors_of(Value x) {
   const SafeRange range = safe_range_of(x.dtype());
   const auto number = [&](double value) { return ops::full_like(x, value); };
@@ -222,8 +222,8 @@ Value euclidean(Value x, const Ints& axes, bool centered) {
   return convert(length, is_complex(x.dtype()) ? length.dtype() : x.dtype());
 }
 
-// ‖a‖ of order p, of numbers a >= 0 divided by the greatest (of a negative order the least), which counts as
-// constant; d‖a‖ = Σ (a / ‖a‖)^(p-1) da, where an element 0 and the length 0 have no part.
+// ‖a‖ of order p, for numbers a >= 0 divided by the greatest (for a negative order by the least), which
+// counts as constant; d‖a‖ = Σ (a / ‖a‖)^(p-1) da, without terms for an element 0 and for the length 0.
 Values power_length_and_slopes(Value a, double p, const Ints& axes) {
   const Value extreme = p < 0.0 ? ops::reduce_min(a, axes) : ops::reduce_max(a, axes);
   const Value m = ops::stop_gradient(extreme), one = ops::full_like(m, 1.0);
@@ -260,7 +260,7 @@ Value norm_of(Value x, double ord, const Ints& axes) {
   const auto narrowed = [&](Value length) {
     return convert(length, is_complex(x.dtype()) ? length.dtype() : x.dtype());
   };
-  // Of nothing 0, as all norms are.
+  // Without elements it is 0, as all norms are.
   if (x.type().size() == 0 && ord >= 0.0) return narrowed(ops::reduce_sum(size, axes));
   if (ord == INFINITY) return narrowed(ops::reduce_max(size, axes));
   if (ord == -INFINITY) return narrowed(ops::reduce_min(size, axes));

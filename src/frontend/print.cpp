@@ -119,7 +119,7 @@ class Printer {
     for (std::size_t i = axis + 1; i < tensor_.rank(); ++i) elements *= tensor_.dim(i);
     return elements;
   }
-  // What the walk over an axis does: `each` for a position, `dots` once where some are left out.
+  // Callbacks of the walk over an axis: `each` for a position, `dots` once where some are omitted.
   template <class Each, class Dots>
   void walk(std::size_t axis, const Each& each, const Dots& dots) const {
     const std::int64_t extent = tensor_.dim(axis);

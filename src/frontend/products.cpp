@@ -1,4 +1,4 @@
-// products.cpp - products of Arrays: all of them dot_general, in NumPy's clothes.
+// products.cpp - matmuls of Arrays with NumPy's names and rules, all by dot_general.
 #include <algorithm>
 #include <array>
 

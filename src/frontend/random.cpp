@@ -83,7 +83,7 @@ Value whole_like(Value x, std::uint64_t bits) {
   return ops::full(*x.emitter(), x.type(), Literal::scalar(i64, static_cast<std::int64_t>(bits)));
 }
 
-// The remainder by `span` of what an i64 is when its bits are taken for those of an unsigned number.
+// The remainder by `span` of the bits of an i64 as an unsigned number.
 Value unsigned_rem(Value x, std::uint64_t span) {
   const Value zero = ops::full_like(x, 0.0), by = whole_like(x, span);
   const Value negative = ops::lt(x, zero);
@@ -91,8 +91,8 @@ Value unsigned_rem(Value x, std::uint64_t span) {
     const Value reaches = ops::logical_and(negative, ops::ge(x, by));
     return ops::select_n(reaches, x, x - by);
   }
-  // A negative x lacks 2^64. What is added is less than span, and so that no sum overflows it is
-  // subtracted what is left to span instead where that fits.
+  // A negative x lacks 2^64. The correction is less than span; to avoid overflow, span minus the correction
+  // is subtracted instead where that is possible.
   const std::uint64_t more = (~std::uint64_t{0} % span + 1) % span;
   const Value remainder = ops::rem(x, by);
   const Value positive = ops::select_n(ops::lt(remainder, zero), remainder, remainder + by);
@@ -142,7 +142,7 @@ Value gumbel_of(Value key, const Shape& shape, DType dtype) {
   return -ops::log(-ops::log(between(key, shape, dtype, least, 1.0)));
 }
 
-// One key, where several would say nothing of what is meant for each.
+// One key: for several, their use would be ambiguous.
 void require_one_key(const char* name, const Array& key, Where where) {
   if (rank_of(key, name, where) == 1) return;
   refuse(ErrorKind::type, name, detail::str("expected one key, i32[2], got ", key.type(), ": use vmap()"),

@@ -1,4 +1,4 @@
-// reductions.cpp - functions of Arrays that reduce axes, and those that are made of reductions.
+// reductions.cpp - reductions of Arrays, and functions that are composed of reductions.
 #include <cmath>
 #include <limits>
 
@@ -79,7 +79,7 @@ Array reduce(const char* name, const Array& x, const Axes& axes, bool keepdims, 
 
 Value as_number(Value x) { return is_bool(x.dtype()) ? convert(x, i64) : x; }
 
-// So that no power overflows, and large numbers keep what they differ by.
+// So that no power overflows, and differences of large numbers are kept.
 Value beside_greatest(Value x, const Ints& axes) {
   return x - spread(ops::stop_gradient(ops::reduce_max(x, axes)), axes, x.shape());
 }

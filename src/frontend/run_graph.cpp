@@ -1,7 +1,7 @@
-// run_graph.cpp - running a graph of any number of results, and recording it as one node.
+// run_graph.cpp - runs a graph with any number of results, and records it as one node.
 //
-// Note [Given up]: of the arguments of a compiled function that a caller moved into it some are nobody
-// else's. On the CPU, where nothing is recorded, results take their memory: see Executable::run_into.
+// Note [Given up]: the arguments that a caller moved into a compiled function may have no other reference. On
+// the CPU, while nothing is recorded, their memory is donated to results: see Executable::run_into.
 #include <algorithm>
 #include <functional>
 
@@ -12,7 +12,7 @@
 namespace tidu::frontend_detail {
 namespace {
 
-// Enters what a graph does in the profile.
+// Adds an event to the profile for the run of a graph.
 template <class Body>
 eager::Operands<Tensor> profiled(Context& c, const Graph& graph, Where where, const Body& body) {
   eager::Profile* const profile = c.recorder.options().profile;
@@ -30,7 +30,7 @@ eager::Operands<Tensor> profiled(Context& c, const Graph& graph, Where where, co
   return results;
 }
 
-// See Note [Given up]. An argument that lends its memory is left without any.
+// See Note [Given up]. A donated argument is left without memory.
 eager::Operands<Tensor> run_reusing(const Executable& executable, std::span<Array> arguments) {
   std::vector<const Tensor*> inputs;
   for (Array& argument : arguments) inputs.push_back(&argument.required().tensor);
@@ -51,8 +51,8 @@ eager::Operands<Tensor> run_reusing(const Executable& executable, std::span<Arra
   return eager::Operands<Tensor>(std::move(results));
 }
 
-// The results, and where the operation was done: where it was on several devices, any of them. `given` up are
-// the inputs, or none.
+// The results, and their device; for a graph over several devices, any of them. `given`: the donated inputs,
+// or none.
 eager::Operands<Tensor> run_graph(Context& c, const eager::RecordedGraph& graph,
                                   std::span<const Tensor* const> inputs, std::span<Array> given,
                                   std::uint32_t& device) {

@@ -1,4 +1,4 @@
-// shapes.cpp - functions of Arrays that move elements about.
+// shapes.cpp - layout functions of Arrays.
 #include <algorithm>
 
 #include "frontend/broadcast.hpp"
@@ -18,7 +18,7 @@ Range range_of(const Slice& part, std::int64_t extent, std::string_view function
     const std::int64_t start = bounded(part.start.value_or(0), 0, extent);
     return {start, std::max(start, part.stop ? bounded(*part.stop, 0, extent) : extent), part.step, false};
   }
-  // Backward from `from` to just above `to`: the same elements forward, then turned round.
+  // Backward from `from` to just above `to`: the same elements forward, then reversed.
   const std::int64_t from = part.start ? bounded(*part.start, -1, extent - 1) : extent - 1;
   const std::int64_t to = part.stop ? bounded(*part.stop, -1, extent - 1) : -1;
   const std::int64_t step = -std::max(part.step, -std::max<std::int64_t>(extent, 1));  // one element is one
@@ -198,7 +198,7 @@ Array repeat(const Array& x, std::int64_t count, std::int64_t axis, Where where)
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(shape.size()); ++i)
       places.push_back(i <= at ? i : i + 1);
     wide.insert(wide.begin() + at + 1, count);
-    const Value repeated = ops::broadcast_in_dim(v, wide, places);  // refuses what no memory holds
+    const Value repeated = ops::broadcast_in_dim(v, wide, places);  // throws for a size that no memory holds
     shape[static_cast<std::size_t>(at)] *= count;
     return ops::reshape(repeated, shape);
   });

@@ -1,4 +1,4 @@
-// sorting.cpp - functions of Arrays that put elements in order, and that find places in an order.
+// sorting.cpp - functions of Arrays that sort, and that find positions in sorted Arrays.
 #include <limits>
 
 #include "frontend/broadcast.hpp"
@@ -19,7 +19,7 @@ using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::require_value;
 
-// What the list holds, which was made of two.
+// The two items of the list.
 std::pair<Array, Array> pair_of(std::vector<Array> both) { return {std::move(both[0]), std::move(both[1])}; }
 
 Value last_axis_at(Value x, std::int64_t axis) {
@@ -121,8 +121,8 @@ Array median(const ArrayLike& like, std::optional<std::int64_t> axis, bool keepd
       where);
 }
 
-// Halving: of steps that are powers of two, the greatest first, each is taken when what stands there is still
-// before the value.
+// Binary search by steps that are powers of two, the greatest first: a step is taken if the element there is
+// still before the value.
 Array searchsorted(const Array& sorted, const ArrayLike& values, std::string_view side, Where where) {
   if (rank_of(sorted, "searchsorted", where) != 1 || is_complex(sorted.dtype())) {
     refuse(ErrorKind::type, "searchsorted",

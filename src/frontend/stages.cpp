@@ -8,12 +8,12 @@
 namespace tidu::frontend_detail {
 namespace {
 
-// Of values that need no operand, which are made wherever they are wanted.
+// Of values without operands, which are made on the device where they are used.
 constexpr std::uint32_t anywhere = ~std::uint32_t{0};
 
 bool is_move(const Operation& operation) { return &operation.primitive() == &prim::device_put; }
 
-// Tells what all executors keep of stages apart from what they keep of programs.
+// Distinguishes entries for stages from entries for programs, for all executors.
 class SpreadIdentity : public eager::ExecutorIdentity {
  public:
   static std::uint64_t get() {
@@ -24,7 +24,7 @@ class SpreadIdentity : public eager::ExecutorIdentity {
 
 }  // namespace
 
-// Where each value is, and how many moves lead to it.
+// The device of each value, and the number of moves before it.
 struct Stages::DeviceOfValue {
   std::vector<std::uint32_t> device, level;
 
@@ -35,7 +35,7 @@ struct Stages::DeviceOfValue {
       level[graph.inputs()[i]] = 1;
     }
     for (std::size_t i = 0; i < graph.num_operations(); ++i) place(graph, graph.operation(i), lenient);
-    // What is made anywhere is made where it is first wanted.
+    // A value without operands is made on the device of its first use.
     for (std::size_t i = graph.num_operations(); i-- > 0;) {
       const Operation operation = graph.operation(i);
       std::uint32_t here = device[operation.output()];
@@ -85,7 +85,7 @@ Stages::Stages(const Graph& graph, std::span<const std::uint32_t> devices, bool 
   connect(graph);
 }
 
-// Moves of a level come before the stages of that level, which are one for each device.
+// Moves of a level precede the stages of that level, one for each device.
 void Stages::cut(const Graph& graph, const DeviceOfValue& places) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> stages;  // by level and device
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
@@ -114,7 +114,8 @@ void Stages::cut(const Graph& graph, const DeviceOfValue& places) {
   });
 }
 
-// What each stage takes from others and gives them, its graph, and who reads a value last.
+// For each stage its inputs from others, its outputs for others, its graph, and the last reader of each
+// value.
 void Stages::connect(const Graph& graph) {
   constexpr std::size_t nobody = ~std::size_t{0};
   std::vector<std::size_t> made(num_values_, nobody), last(num_values_, nobody);

@@ -29,7 +29,7 @@ void require_integers(const Subscript& indices, std::string_view function) {
          indices.where());
 }
 
-// How many axes of x the ellipsis stands for, or what stands behind all others; refuses too many subscripts.
+// The number of axes of x for the ellipsis, or after all others; throws for too many subscripts.
 std::int64_t axes_left(std::string_view function, const Array& x, std::span<const Subscript> list) {
   std::int64_t used = 0, ellipses = 0;
   for (const Subscript& i : list) {
@@ -135,7 +135,7 @@ Subscripts::Subscripts(std::string_view function, const Array& x, std::span<cons
   std::iota(layout_.begin(), layout_.end(), std::int64_t{0});
 }
 
-// Axes, their ranges and what becomes of them; then the layout. An axis is 2 where indices name elements.
+// The axes, their ranges and kinds; then the layout. An axis is 2 if indices select elements along it.
 Ints Subscripts::words() const {
   Ints words{static_cast<std::int64_t>(ranges_.size())};
   for (std::size_t axis = 0; axis < ranges_.size(); ++axis) {
@@ -287,7 +287,7 @@ Value Subscripts::read(Value x, std::span<const Value> indices, const char* name
   if (indices.empty()) return ops::reshape(taken, shape(taken.shape(), {}));
   const Value place = named(taken.shape(), indices, false, name);
   const Shape result = shape(taken.shape(), place.shape());
-  // One axis needs not come to the front, where its place is that of its elements.
+  // One axis need not be moved to the front if its position is that of its elements.
   if (const Ints order = named_first(); indices.size() == 1 && order[0] == place_of_named())
     return ops::reshape(ops::take(without_positions(taken), place, order[0]), result);
   const Value found = ops::take(rows(taken), place, 0);

@@ -1,4 +1,4 @@
-// trace.cpp - running a function on Arrays without data, and running graphs on Arrays.
+// trace.cpp - runs a function on Arrays without data, and runs graphs on Arrays.
 #include "tidu/frontend/trace.hpp"
 
 #include <algorithm>
@@ -55,14 +55,15 @@ class Running {
 
  private:
   std::shared_ptr<Tracer> tracer_;
-  std::shared_ptr<Tracer> around_, compiling_;  // what took all operations, and those on parameters, before
+  std::shared_ptr<Tracer> around_, compiling_;  // the former tracers of all operations, and of those on
+                                                // parameters
 };
 
-// Traces within traces that a small stack has room for.
+// The number of nested traces for which a small stack suffices.
 constexpr std::size_t deepest_trace = 100;
 
-// Refuses Arrays of the trace that live anywhere but among its arguments and results: no later call of the
-// graph would change them. Each one holds the tracer. Results are counted here and in what f returned.
+// Throws if Arrays of the trace exist other than its arguments and results: no later call of the graph would
+// change them. Each one holds the tracer. Results are counted here and in the return value of f.
 void require_pure(const std::shared_ptr<Tracer>& tracer, const std::vector<Array>& arguments,
                   const std::vector<Array>& results, const std::string& name, Where where) {
   std::unordered_map<const Body*, std::uint32_t> known;
@@ -98,7 +99,8 @@ Traced trace_flat(const FlatFunction& f, std::span<const Array> like, const std:
            where);
   }
   const Running running(name, pure, takes_all);
-  const GradMode on(true);  // a graph has derivatives whoever traces it; what f turns off stays off
+  const GradMode on(true);  // a graph has derivatives in any mode of the caller; NoGrad within f still
+                            // applies
   const std::shared_ptr<Tracer>& tracer = running.tracer();
   std::vector<Array> arguments;
   for (std::size_t i = 0; i < like.size(); ++i)

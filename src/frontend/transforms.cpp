@@ -1,9 +1,9 @@
 // transforms.cpp - grad, value_and_grad, vjp and hvp on the tape. Each argument that is differentiated
-// becomes a value of its own (a fresh leaf, or an identity node on what was recorded before), so that
-// transforms that nest never mix their tangents up.
+// becomes a separate value (a fresh leaf, or an identity node on a recorded one), so that nested transforms
+// never confuse their tangents.
 //
-// Note [Outside]: whether a function used anything recorded from outside is told by keys: those made before
-// the transform began are smaller. Only then is the backward pass itself recorded.
+// Note [Outside]: keys tell whether a function used a recorded value from outside: those made before the
+// transform began are smaller. Only then is the backward pass itself recorded.
 #include <algorithm>
 
 #include "frontend/broadcast.hpp"
@@ -14,7 +14,7 @@
 namespace tidu::frontend_detail {
 namespace {
 
-// Tells, while it lives, whether anything from outside was recorded as an operand.
+// Observes, while it lives, whether a value from outside was recorded as an operand.
 class Watch {
  public:
   Watch() : context_(context()), before_(std::exchange(context_.lowest, ~std::uint64_t{0})) {
@@ -66,7 +66,7 @@ void require_inexact(const Array& argument, std::size_t position, const char* na
   }
 }
 
-// But for those that were there before, which the function gives as they are.
+// Except for values that existed before, which the function returns unchanged.
 std::vector<Array> detached(const std::vector<Array>& arrays, const Watch& watch, bool records) {
   std::vector<Array> results;
   for (const Array& array : arrays) {
@@ -226,7 +226,7 @@ std::pair<std::vector<Array>, FlatPullback> vjp_flat(const FlatFunction& f, Flat
     for (const Array& argument : inner)
       if (is_inexact(argument.dtype())) wanted.push_back(argument);
     if (traced) {
-      // What f read and what was changed since then is known to the tape alone.
+      // Only the tape detects that an operand of f was changed since then.
       if (!roots.empty()) (void)grad_of(roots, wanted, seeds, options, where);
       return traced_pullback(kept, given, where)(cotangents);
     }

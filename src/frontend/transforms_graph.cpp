@@ -16,7 +16,7 @@ namespace {
 // A function's graph on some arguments, ready to be called with them.
 struct Applied {
   Traced traced;
-  std::vector<Array> inputs;  ///< arguments, then what was captured
+  std::vector<Array> inputs;  ///< arguments, then captured values
 };
 
 Applied apply_traced(const FlatFunction& f, const std::vector<Array>& arguments, const char* name,
@@ -45,7 +45,7 @@ std::vector<Array> call(const Graph& graph, std::vector<Array> inputs, const std
   return call_graph(graph, inputs, where);
 }
 
-// What make() gives; an Error of it is told the function, its arguments and the place.
+// The result of make(); an Error of it gets the function, its arguments and the source location.
 template <class Make>
 auto located(const char* name, const std::vector<Array>& arguments, Where where, const Make& make) {
   try {
@@ -124,7 +124,7 @@ ValueAndGradients traced_value_and_gradients(const FlatFunction& f, const std::v
   const Applied applied = apply_traced(f, arguments, name, where);
   const Graph& graph = applied.traced.graph;
   require_scalar_output(graph, name, where);
-  // One graph, in which loops that hand out what their derivatives read take the place of those that do not.
+  // One graph, in which loops with residuals as further results replace those without.
   const Derivative both = located(name, arguments, where, [&] {
     return value_and_grad_parts(graph, names_at(graph, wrt), {.has_aux = true});
   });
@@ -156,7 +156,7 @@ FlatPullback pullback_of(const Applied& applied, const std::vector<Array>& argum
   };
 }
 
-// A function's graph with its residuals behind its outputs, and what these and cotangents give.
+// A function's graph with its residuals after its outputs, and the graph of cotangents from these.
 struct SplitVjp {
   Graph forward, backward;
   std::vector<std::size_t> seeded;               // outputs whose cotangents backward reads

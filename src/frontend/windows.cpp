@@ -42,7 +42,7 @@ IntLists WindowPadding::resolve(const Ints& extents, const Ints& windows, const 
 
 namespace {
 
-// What a list of lists is, as words: its length, and that of each list before its items.
+// A list of lists as words: its length, and the length of each list before its items.
 void append(Ints& words, const Ints& list) {
   words.push_back(static_cast<std::int64_t>(list.size()));
   words.insert(words.end(), list.begin(), list.end());
@@ -57,8 +57,8 @@ void append(Ints& words, const IntLists& lists) {
                                                        " entries from 1 to 2^40, got ", detail::list(got)));
 }
 
-// `given` for `count` spatial axes, or ones; what is no extent of anything is refused here, before it is
-// computed with.
+// `given` for `count` spatial axes, or ones. Throws for numbers that cannot be extents, before they are used
+// in computations.
 Ints spatial_list(const char* name, const char* what, const Ints& given, std::size_t count) {
   if (given.empty()) return Ints(count, 1);
   constexpr std::int64_t limit = std::int64_t{1} << 40;
