@@ -1,11 +1,11 @@
-// anomaly.cpp - the first value that is not finite, and what to say of it.
+// anomaly.cpp - finds the first value that is not finite, and reports it.
 //
 // Note [Values that are looked at later]: an executor of a device need not wait for it at every operation. It
-// notes what is to be looked at, in the order in which it was put on the device, and the end of the backward
-// call asks for all of it. What is said then is where a value first was not finite; its elements may be gone,
-// so that they are not told of. Whoever asks may be told of another call's values, one beside it or around
-// it: a report leaves what it says with the call that it is of, where that call finds it when it asks. A call
-// that fails does not ask, so what is found of it later is dropped.
+// keeps a list of values to check, in the order in which they were enqueued, and the end of the backward call
+// checks all of them. The report then names the operation where a value first was not finite; the elements
+// may be gone, so it does not show them. A check may find values of another call, beside this one or around
+// it: their reports are stored with that call, which finds them when it checks. A call that fails does not
+// check, so later findings for it are dropped.
 #include "eager/anomaly.hpp"
 
 #include <algorithm>
@@ -26,7 +26,8 @@ bool bad(const ErasedExecutor& host, const void* operand) {
 // The call that is asking on this thread.
 thread_local Findings* asking = nullptr;
 
-// See Note [Values that are looked at later]. What is of no call concerns whoever asks.
+// See Note [Values that are looked at later]. A value that belongs to no call is reported to the call that
+// checks.
 bool watched(const Looker& looker, const void* operand, Phase phase, std::string name, std::string where,
              std::uint64_t sequence, std::string message) {
   return looker.host.watch_finite(

@@ -121,7 +121,7 @@ struct BackwardCall {
 
   std::vector<std::uint32_t> root_slots;
   std::size_t held_roots = 0;  ///< number of leading roots of the request that are held until the call ends
-  std::size_t held_requested = 0;  ///< number of requested values that are held likewise
+  std::size_t held_requested = 0;  ///< number of requested values that are held in the same way
   States states;
   Leaves leaves;
   std::vector<State*> found;  ///< all states, in the order of discovery; only if needed

@@ -1,5 +1,5 @@
-// derive.cpp - from a template and a mask of active inputs to what a node saves and what runs backward:
-// linearize, transpose, and sort the residuals into saved operands, values that are computed anew, and
+// derive.cpp - from a template and a mask of active inputs to the saved operands of a node and its backward
+// programs: linearize, transpose, and divide the residuals into saved operands, rematerialized values, and
 // constants.
 #include <algorithm>
 #include <optional>
@@ -65,7 +65,7 @@ class ProgramMaker {
   }
 
  private:
-  // The values whose operands the tape may keep: inputs first, then what the frontend retains.
+  // The values whose operands the tape may keep: inputs first, then values that the frontend retains.
   void offer() {
     const auto enter = [&](SavedSource::Kind kind, std::size_t index, ValueId value) {
       const ValueId id = linearization_->in_augmented(value);
@@ -158,8 +158,8 @@ class ProgramMaker {
     used_[source] = 1;
   }
 
-  // What must run to compute `computed` from operands that are saved. Results that the variant's plan did not
-  // save are computed anew, although this program alone would read them.
+  // The operations that compute `computed` from saved operands. Results that the variant's plan did not save
+  // are recomputed, although this program alone would read them.
   void slice_forward(bool plans) {
     if (program_->computed.empty()) return;
     std::vector<Saved> saved(augmented_.num_values(), Saved::no);
@@ -177,12 +177,13 @@ class ProgramMaker {
     for (const ValueId id : slice_->reads()) use(base_[id]);
   }
 
-  // What a later derivative reads, and this one does not. The derivative of a value is what its rule makes of
-  // the operands of its operation: it reads the inputs that the value is of, where they were given. So it is
-  // of retained values; of outputs of operations that a rule replaced (custom_vjp_call, custom_jvp_call,
-  // call), which the first derivative need not look into; and of one of several outputs, which the derivative
-  // of another may read (that of sin x reads cos x) and be all that a later one keeps. The derivative of the
-  // only output reads the same in every order.
+  // Saves values that a later derivative reads and this one does not. The derivative of a value is defined by
+  // the rule of its operation on the operands; it reads the inputs of the operation, if they were given. This
+  // concerns three kinds of values: retained values; outputs of operations that a rule replaced
+  // (custom_vjp_call, custom_jvp_call, call), which the first derivative need not examine; and one of several
+  // outputs, which the derivative of another may read (that of sin x reads cos x) and which may be the only
+  // one that a later derivative keeps. The derivative of a single output reads the same values in every
+  // order.
   void use_what_later_derivatives_read() {
     if (used_.empty()) return;
     const bool open = !linearization_->value_map.empty() || graph_.outputs().size() > 1;

@@ -1,5 +1,5 @@
-// discover.cpp - before the first node runs: what the roots reach, what of it is wanted, and how many
-// cotangents each node waits for. Whatever can be refused is refused here.
+// discover.cpp - before the first node runs: the nodes that the roots reach, the wanted ones among them, and
+// the number of cotangents that each node waits for. All errors of the request are thrown here.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -21,7 +21,7 @@ std::uint32_t slot_in(const Node& node, const Requested& requested) {
 
 }  // namespace
 
-// The nodes of what is right are held: a hook may let go of the last handle to them.
+// The nodes of valid roots are held: a hook may release the last handle to them.
 void BackwardCall::check_roots() {
   if (request.roots.empty())
     throw Error(ErrorKind::invalid_argument, "backward: expected at least one root, got none");
@@ -151,7 +151,7 @@ void BackwardCall::mark_needed() {
       if (target->is_leaf()) {
         LeafState& leaf = leaves.get(target);
         if (leaf.wanted) ++leaf.dependencies;
-      } else if (is_wanted(node.edges()[e])) {  // what is delivered
+      } else if (is_wanted(node.edges()[e])) {  // it is delivered
         ++states.find(target)->dependencies;
       }
     }
@@ -237,7 +237,7 @@ void BackwardCall::seed_roots() {
     const char* phase = moving;
     contribute(*node_of(request.roots[i].node), std::exchange(seeds[i], nullptr), nullptr, phase);
   }
-  // What waits for nobody is ready.
+  // A node that waits for no cotangent is ready.
   for (const UntypedRoot& root : request.roots) {
     Node* node = node_of(root.node);
     if (node->is_leaf()) {

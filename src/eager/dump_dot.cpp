@@ -46,7 +46,7 @@ class TapeDotWriter {
     return node->is_leaf() || list_.id(node) >= list_.leaves().size() + first_;
   }
   std::string name(const Node* node) const { return str('n', list_.id(node)); }
-  // From a producer to whoever reads its output.
+  // From a producer to a reader of its output.
   void arrow(const Node* from, std::uint32_t slot, const std::string& to, const std::string& label,
              bool passive) {
     if (!is_drawn(from)) return;
@@ -82,7 +82,7 @@ class TapeDotWriter {
 
   void write_leaf(std::size_t i) {
     const Node& leaf = *list_.leaves()[i];
-    if (!read_[i]) return;  // only what is not drawn reads it
+    if (!read_[i]) return;  // only nodes that are not drawn read it
     std::string label = leaf.name();
     if (label.empty()) label = options_.keys ? to_string(leaf.first_key) : str("leaf ", i);
     out_ << "  " << name(&leaf)

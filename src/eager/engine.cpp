@@ -1,5 +1,5 @@
-// engine.cpp - running one node: what it is given, and what it returns. Which runs when, and where that goes,
-// is in order.cpp.
+// engine.cpp - runs one node: its arguments and its results. order.cpp has the order of nodes and the
+// delivery of results.
 #include <algorithm>
 #include <typeinfo>
 
@@ -17,7 +17,7 @@ using tidu::detail::str;
 
 namespace {
 
-// What will be read of a node when it runs.
+// Prefetches the memory that is read when the node runs.
 void prefetch(const Node& node) {
   const auto* bytes = reinterpret_cast<const std::byte*>(&node);
   __builtin_prefetch(bytes);
@@ -157,8 +157,8 @@ void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
   }
 }
 
-// Before they are delivered, which several threads do one at a time: an executor's waits may take long, and
-// call backward. What nobody wants goes here for the same reason.
+// Before they are delivered, which one thread does at a time: an executor's waits may take long, and call
+// backward. Cotangents that are not wanted are released here for the same reason.
 void BackwardCall::move_outgoing(const Node& node, std::span<Cell*> outgoing) {
   const bool selective = !request.requested.empty();
   for (std::uint32_t e = 0; e < node.num_edges; ++e) {
@@ -206,7 +206,7 @@ BackwardProgram& BackwardCall::program_of(const Node& node, std::span<Cell* cons
   return variant.program(seeded, wanted, cotangents.wide_accumulation, options.context, keep);
 }
 
-// What backward reads must be as it was when it was saved.
+// Saved operands must be unchanged when backward reads them.
 void BackwardCall::check_versions(const Node& node, const BackwardProgram& program) const {
   const auto check = [&](std::uint32_t k) {
     const std::uint64_t saved = const_cast<Node&>(node).versions()[k];

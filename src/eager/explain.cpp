@@ -1,4 +1,5 @@
-// explain.cpp - first where no gradient flows at all, then where what flows becomes zero, and how to say it.
+// explain.cpp - first the paths without any gradient, then those on which the gradient becomes zero, and the
+// text on both.
 #include "tidu/eager/explain.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ std::string operation(const Node& node) {
              node.file != nullptr ? str(", ", printable(node.where())) : std::string(), ')');
 }
 
-// A list of places: each named once, the first few by name.
+// A list of operations and other sources: each named once, the first few by name.
 class SourceList {
  public:
   void add(const Node* node, std::string text) {
@@ -62,7 +63,7 @@ class SourceList {
 
 class Explainer {
  public:
-  /// What the request names is held by the caller.
+  /// The caller holds the objects of the request.
   explicit Explainer(const ExplainRequest& request)
       : request_(request),
         roots_(root_nodes(request)),
@@ -113,8 +114,7 @@ class Explainer {
     return str("output ", request_.target.output_slot, " of ", operation(*target_.node));
   }
 
-  // Of a target that does not say so itself, being given by its key: does the tape say that it has a
-  // gradient?
+  // For a target given by its key, which does not know it itself: is a gradient for it on the tape?
   bool on_tape() const {
     const Node* node = target_.node;
     if (node == nullptr) return reach_.leaf() != nullptr;
@@ -157,7 +157,7 @@ class Explainer {
         case Cut::Kind::detached: detached.add(cut.node, operation(*cut.node)); break;
       }
     }
-    for (const UntypedRoot& root : request_.roots) {  // the root itself may be what has no derivative
+    for (const UntypedRoot& root : request_.roots) {  // the root itself may have no derivative
       const Node* node = root.node != nullptr ? node_of(root.node) : nullptr;
       if (node != nullptr && differentiable(root) == nullptr && reach_.leads(node))
         blocked.add(node, str("output ", root_slot(root), " of ", operation(*node)));
@@ -193,7 +193,7 @@ class Explainer {
     return text;
   }
 
-  // --- a gradient flows, but what is it?
+  // --- a gradient flows: is it zero?
 
   Explanation flow() {
     std::string unseen = run();
@@ -235,7 +235,7 @@ class Explainer {
                         : str(" through ", count, " operations");
   }
 
-  // Runs backward and watches; returns what to say when that cannot be.
+  // Runs backward with an observer; returns the reason if that is not possible.
   std::string run() {
     if (request_.host == nullptr) return " (the values were not looked at: no executor was given)";
     const ErasedExecutor& host = *request_.host;
@@ -251,7 +251,7 @@ class Explainer {
     for (const UntypedRoot& root : request_.roots) {
       const Node* node = differentiable(root);
       if (node == nullptr) continue;
-      if (root.seed == nullptr && node->is_leaf()) {  // one whose type nobody knows, and nothing runs for it
+      if (root.seed == nullptr && node->is_leaf()) {  // its type is unknown, and nothing runs for it
         target_is_root = target_is_root || target_.is_at(node, root_slot(root));
         seeds_.push_back(Flow::there);
         continue;
@@ -281,7 +281,7 @@ class Explainer {
     return {};
   }
 
-  // Follows what flows from the roots down to the target, and notes where it stops.
+  // Follows the gradient from the roots down to the target, and records where it becomes zero.
   void find_zeros() {
     std::unordered_map<const Node*, std::vector<Flow>> incoming;
     Flow arrived = Flow::absent;
@@ -322,7 +322,7 @@ class Explainer {
     }
   }
 
-  // Of a value: what was sent to it, the sum of that, and what hooks left of the sum.
+  // Of a value: the cotangents that were sent to it, their sum, and the sum after hooks.
   void note_losses(const Node* node, std::string what, Flow sent, Flow sum, Flow left) {
     if (sent == Flow::there && sum == Flow::zero)
       cancelled_.add(node, std::move(what));
@@ -330,7 +330,7 @@ class Explainer {
       hooked_.add(node, std::move(what));
   }
 
-  // A node of which was seen what came and went.
+  // A node whose incoming and outgoing cotangents were observed.
   template <class Deliver>
   void follow(const Node& node, const std::vector<Flow>& flows, const NodeFlow& seen,
               const Deliver& deliver) {

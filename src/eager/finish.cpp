@@ -5,8 +5,8 @@
 
 namespace tidu::eager::detail {
 
-// All slots change together: sums are made beside them, and put in when nobody changed one in the meantime.
-// `from` is gone, whatever happens.
+// All slots change together: sums are made separately, and stored if no slot was changed in the meantime.
+// `from` is released in any case.
 void BackwardCall::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) {
   Cell* given[] = {from};
   const CellGuard guard(table, given);
@@ -25,8 +25,7 @@ void BackwardCall::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) {
   }
 }
 
-// Where one of them is f32 and the other the same in 16 bits (see BackwardOptions::wide_slots) both become
-// f32.
+// If one of them is f32 and the other of 16 bits (see BackwardOptions::wide_slots), both become f32.
 bool BackwardCall::widen_alike(Cell& sum, Type held, Cell& from, const LeafState& leaf) {
   if (held == from.type || !cotangents.wide_accumulation || !cotangents.can_convert(leaf.set)) return false;
   const auto widened = [](Type type) { return type.with_dtype(accumulation_dtype(type.dtype())); };
@@ -37,7 +36,7 @@ bool BackwardCall::widen_alike(Cell& sum, Type held, Cell& from, const LeafState
   return true;
 }
 
-// A copy of what came to the leaf, as it is to be added to its slot.
+// A copy of the leaf's cotangent, in the form in which it is added to the slot.
 Cell* BackwardCall::for_slot(const LeafState& leaf) {
   Cell* made[] = {cotangents.duplicate(*leaf.cell)};
   const CellGuard guard(table, made);
@@ -95,7 +94,7 @@ void BackwardCall::accumulate() {
         ++into[i]->node->accumulator()->changes;
       }
     }
-    locks.clear();  // before what the slots held goes
+    locks.clear();  // before the former contents of the slots are released
     for (Cell*& sum : sums)
       if (sum != nullptr) destroy_cell(table, std::exchange(sum, nullptr));
     if (!same) continue;
@@ -105,7 +104,7 @@ void BackwardCall::accumulate() {
   }
 }
 
-// The caller's stream waits for what was made on others.
+// The caller's stream waits for values that were made on others.
 void BackwardCall::join_streams(std::span<Cell* const> sums) {
   const Placement here = host.current_placement();
   std::vector<Placement> waited{here};

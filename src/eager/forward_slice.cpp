@@ -1,9 +1,10 @@
 // forward_slice.cpp - see forward_slice.hpp.
 //
 // Note [Compared residuals]
-// A program that computes a value anew may round it otherwise than the one that computed it first, as it has
-// other operations to compile together. A comparison of such a value with a saved one that was made of it, as
-// x = max x, would then find none equal. So the saved one is computed anew as well, by the same program.
+// A program that recomputes a value may round it differently than the program that computed it first, since
+// it compiles it together with other operations. A comparison of such a value with a saved one that was made
+// from it, as x = max x, would then find no equal elements. So the saved one is recomputed as well, by the
+// same program.
 #include "eager/forward_slice.hpp"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ bool ForwardSlice::compute_compared() {
   const std::vector<char> read = read_by(std::move(compared));
   const GraphData& g = graph_.data();
   bool any = false;
-  std::vector<char> follows(graph_.num_values(), 0);  // is made of what is read and computed anew
+  std::vector<char> follows(graph_.num_values(), 0);  // depends on values that are read and recomputed
   for (std::uint32_t i = 0; i < g.operations.size(); ++i) {
     const OperationRecord& record = g.operations[i];
     const bool arithmetic = !record.op->primitive->has_trait(Trait::shape_only);

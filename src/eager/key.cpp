@@ -9,7 +9,7 @@
 
 namespace tidu::eager {
 
-// Multiplying by an odd number keeps sources of one process apart; the random start those of processes.
+// Multiplication by an odd number keeps sources of one process distinct; the random start those of processes.
 std::uint64_t KeySource::next_source() {
   const std::uint64_t start = tidu::detail::process_key().low;
   static std::atomic<std::uint64_t> count{0};

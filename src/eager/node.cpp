@@ -1,4 +1,4 @@
-// node.cpp - making leaves, freeing nodes without recursion, hooks and names, and what may be read of a node.
+// node.cpp - makes leaves, frees nodes without recursion, hooks and names, and read access to nodes.
 #include "eager/node.hpp"
 
 #include <algorithm>
@@ -13,9 +13,9 @@ using tidu::detail::in_quotes;
 using tidu::detail::printable;
 using tidu::detail::str;
 
-// Note [Dead nodes]: freeing a node lets go of its producers and of operands, whose destructors may let go of
-// further nodes. The first call on a thread works a list off; calls inside it only add to the list, through
-// the `sequence` of the dead node, which nobody reads any more.
+// Note [Dead nodes]: freeing a node releases its producers and operands, whose destructors may release
+// further nodes. The first call on a thread processes a list of dead nodes; calls inside it only add to the
+// list, through the `sequence` of the dead node, which has no other use any more.
 namespace {
 
 struct DeadList {
@@ -31,8 +31,8 @@ Node* next_dead(Node* node) { return reinterpret_cast<Node*>(static_cast<std::ui
 
 void destroy(NodeCount* count) noexcept {
   Node* node = node_of(count);
-  // What the counter held last is not needed: a thread's destructors may run after the list is gone, which is
-  // trivially destructible and stays usable.
+  // The last value of the counter is not needed: a thread's destructors may run after the list is gone, which
+  // is trivially destructible and stays usable.
   node->sequence = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(dead.head));
   dead.head = node;
   if (dead.busy) return;
@@ -118,7 +118,8 @@ NodeExtension& Node::extension_or_make() {
 }
 
 HookList::Position HookList::add(std::shared_ptr<Entry> entry) {
-  std::shared_ptr<const Hooks> before;  // goes after the lock does, as what it holds may do anything then
+  std::shared_ptr<const Hooks> before;  // destroyed after the lock is released, since its contents may run
+                                        // any code
   const std::lock_guard<std::mutex> lock(mutex_);
   const Position place{entry->slot, added_++};
   entries_.emplace(place, std::move(entry));

@@ -1,5 +1,5 @@
-// order.cpp - a backward call on the calling thread: where cotangents go, which node is ready, and which of
-// those runs next. A node or leaf is ready when every edge that leads to it has been settled, with a
+// order.cpp - a backward call on the calling thread: the delivery of cotangents, the ready nodes, and which
+// of them runs next. A node or leaf is ready when every edge that leads to it has been settled, with a
 // cotangent or without.
 #include <algorithm>
 #include <array>
@@ -74,7 +74,7 @@ void BackwardCall::deliver(State& state, std::span<Cell*> outgoing) {
   }
 }
 
-// What is thrown where cotangents meet is a failure of what they are cotangents of. From a handler.
+// An exception while cotangents are summed is an error of the node that they belong to. Called in a handler.
 void BackwardCall::keep_failure(Node& target, const char* phase) {
   try {
     try {

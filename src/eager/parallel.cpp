@@ -3,12 +3,12 @@
 // calls, that runs its nodes.
 //
 // Note [No deadlock]: a thread that waits for its call to end waits for nodes that run on other threads,
-// never for a thread to become free: an owner runs host nodes itself, and an owner that is itself the thread
-// of a device (a call nested in a hook there) goes on serving that device while it waits. Deeper calls go
-// first.
+// never for a thread to become free. An owner runs host nodes itself; an owner that is itself the thread of a
+// device (a call nested in a hook there) continues to serve that device while it waits. Deeper calls have
+// priority.
 //
-// Note [Leaked]: threads are detached and what they wait for is never destroyed, so that a process may exit
-// while they wait. A child after fork() has none of them; it starts anew.
+// Note [Leaked]: threads are detached and the objects that they wait for are never destroyed, so that a
+// process may exit while they wait. A child after fork() has none of them; it starts new ones.
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ struct WorkQueue {
     total += count;
     changed.notify_all();
   }
-  // Under the lock, of a queue that is not empty. Those of one depth take turns.
+  // Under the lock, from a queue that is not empty. Calls of one depth take turns.
   std::shared_ptr<Run> take_deepest();
   void remove(const Run* run) {
     std::shared_ptr<Run> gone;  // let go of after the lock
@@ -99,7 +99,7 @@ class Workers {
   std::map<std::uint32_t, std::unique_ptr<WorkQueue>> devices_;
 };
 
-// What the threads of one call share. It outlives the call for as long as a thread looks at it.
+// The state that the threads of one call share. It outlives the call while a thread uses it.
 class Run : public std::enable_shared_from_this<Run> {
  public:
   explicit Run(BackwardCall& call)
@@ -141,7 +141,7 @@ class Run : public std::enable_shared_from_this<Run> {
   const std::uint32_t depth;
 
  private:
-  std::shared_ptr<const ThreadState> state_;  // until nobody visits any more
+  std::shared_ptr<const ThreadState> state_;  // until the last visitor has left
   const std::uint32_t owner_device_;
   WorkQueue* owner_queue_ = nullptr;
   std::mutex mutex_;
@@ -244,7 +244,7 @@ void Run::wake() {
   }
 }
 
-// Tells the devices that something is ready for them: once per thing, so that none is forgotten.
+// Notifies devices of ready nodes, once per node, so that none is missed.
 void Run::announce(Lock& lock) {
   std::vector<std::pair<std::uint32_t, std::size_t>> ready;
   for (auto& [device, queue] : call_.device_ready) {
@@ -334,7 +334,7 @@ void Run::drive() {
   }
   closed_ = true;
   wake();
-  // What the caller's state refers to may end with the call.
+  // Objects that the caller's state refers to may end with the call.
   changed_.wait(lock, [&] { return visitors_ == 0; });
   std::shared_ptr<const ThreadState> state = std::move(state_);
   lock.unlock();
@@ -343,8 +343,9 @@ void Run::drive() {
   for (const auto& entry : call_.device_ready) workers.withdraw(this, entry.first);
 }
 
-// What installing the caller's state throws is an error of the call, unless that has ended without this
-// thread; what putting back the thread's own throws in any case, as the call waits for it.
+// An exception of installing the caller's state is an error of the call, unless that has ended without this
+// thread; an exception of restoring the thread's own state is an error in any case, since the call waits for
+// it.
 template <class Work>
 void Run::on_another_thread(const Work& work) {
   Lock lock(mutex_);

@@ -1,4 +1,4 @@
-// profile.cpp - collecting events. How they are written down stands in trace_json.cpp.
+// profile.cpp - collects events. trace_json.cpp writes them.
 #include "tidu/eager/profile.hpp"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// reach.cpp - one walk down from the roots, one sweep up over what was found.
+// reach.cpp - one walk down from the roots, one sweep up over the nodes found.
 #include "eager/reach.hpp"
 
 #include <algorithm>

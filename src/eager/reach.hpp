@@ -23,7 +23,7 @@ struct TapeValue {
   }
 };
 
-/// A place through which no gradient flows.
+/// An edge or operation through which no gradient flows.
 struct Cut {
   enum class Kind : std::uint8_t {
     no_derivative,    ///< `node` has no derivative
@@ -48,7 +48,7 @@ class Reach {
   bool edge_leads(const Edge& edge) const {
     return target_.is_at(edge.target, edge.slot) || (!edge.target->is_leaf() && leads(edge.target));
   }
-  /// The first places without gradient on the paths from the target to the roots.
+  /// The first edges or operations without gradient on the paths from the target to the roots.
   std::vector<Cut> cuts() const;
   /// Was a node found that is kept for explanations only?
   bool has_blocked() const { return has_blocked_; }

@@ -1,5 +1,5 @@
-// recorder.cpp - one tape node of one invocation: find the variant for its active inputs, check what was
-// given, and fill one block.
+// recorder.cpp - one tape node of one invocation: find the variant for its active inputs, check the
+// arguments, and fill one block.
 #include "tidu/eager/recorder.hpp"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ const void* saved_data(const Request& request, const SavedSource& source, const 
   return nullptr;
 }
 
-// Does no gradient flow to it, though it was made on the tape? What comes without a key is a constant.
+// Was it made on the tape, without a gradient flowing to it? An input without a key is a constant.
 bool is_passive(const RecordInput& input) {
   return !input.requires_grad && input.node != nullptr && input.key;
 }
@@ -120,11 +120,11 @@ Node* RecorderCore::record(const Request& request, bool* active) {
   }
   if (host_ != nullptr) check_types(request, *host_);
 
-  // Which variant: the fast way for what is common.
+  // Select the variant, by the fast path in the common case.
   const std::size_t num_inputs = request.inputs.size();
   const bool outputs_given = !request.outputs.empty();
   const Variant* variant = nullptr;
-  // What a context without a key gives can be kept for nobody: its rules run in backward.
+  // Derivations with a context without a key cannot be cached: its rules run in backward.
   const bool everything = options_.save_everything || !graph.keeps(options_.context);
   if (num_inputs <= 48 && request.retained.empty() && !everything && options_.context == nullptr) {
     std::uint64_t mask = 0;
@@ -138,7 +138,8 @@ Node* RecorderCore::record(const Request& request, bool* active) {
     Mask given = make_mask(num_inputs);
     for (std::size_t i = 0; i < num_inputs; ++i) {
       if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype())) set(mask, i);
-      // Which inputs have data matters where a plan may choose: everything, or what retained values are of.
+      // The inputs with data matter if a plan has a choice: if everything is saved, or for the operands of
+      // retained values.
       if ((everything || !request.retained.empty()) && request.inputs[i].data != nullptr) set(given, i);
     }
     std::vector<ValueId> retained;
@@ -167,8 +168,8 @@ Node* RecorderCore::record(const Request& request, bool* active) {
   return node;
 }
 
-// Where an edge's producer has its output; refuses an operand that does not fit. `sequence`: the largest
-// number of a producer so far.
+// The output of an edge's producer; throws for an operand that does not fit. `sequence`: the largest number
+// of a producer so far.
 std::uint32_t RecorderCore::slot_of_edge(const Request& request, std::uint32_t input,
                                          std::uint64_t& sequence) {
   const RecordInput& operand = request.inputs[input];
@@ -187,7 +188,7 @@ std::uint32_t RecorderCore::slot_of_edge(const Request& request, std::uint32_t i
   return slot;
 }
 
-// Copies what is saved and makes the edges; the node has all of it or is gone.
+// Copies saved operands and makes the edges; the node is complete or destroyed.
 void RecorderCore::copy_into(Node* node, const Request& request, const Variant& variant,
                              std::span<const void* const> data, const std::uint32_t* slots) {
   std::size_t saved = 0;
@@ -210,8 +211,8 @@ void RecorderCore::copy_into(Node* node, const Request& request, const Variant& 
   }
 }
 
-// Everything that may be refused is refused before the block is made; what may still throw is the copying of
-// operands and the making of leaves.
+// All checks precede the allocation of the block; after it only the copying of operands and the making of
+// leaves may throw.
 Node* RecorderCore::fill(const Request& request, const Variant& variant, bool blocked) {
   const std::size_t num_edges = variant.edges.size();
   const std::size_t num_saved = blocked ? 0 : variant.saved.size();

@@ -1,5 +1,5 @@
-// template.cpp - the process-wide store in which templates of equal structure are one, and how variants are
-// found.
+// template.cpp - the process-wide store in which templates of equal structure are one, and the lookup of
+// variants.
 #include "eager/template.hpp"
 
 #include <algorithm>
@@ -98,7 +98,7 @@ class Store {
     const Template* graph;
   };
   using Entries = std::list<Entry>;
-  // What goes, without the lock: what executors kept goes with it, whose destructors are users'.
+  // Entries to be destroyed without the lock, since users' destructors run for objects that executors kept.
   struct Idle {
     Entries entries;
     Idle() = default;

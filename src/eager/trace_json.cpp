@@ -1,6 +1,6 @@
 // trace_json.cpp - a Profile in Chrome's trace event format: complete events ("X") with times in
 // microseconds, one process for each device, and in it one row for each thread (of the host) or stream (of
-// other devices). What a device did has rows of its own, beside those of what the host put there.
+// other devices). Work on a device has separate rows, beside those of the host's enqueueing.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>

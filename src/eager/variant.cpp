@@ -1,5 +1,5 @@
-// variant.cpp - what a template keeps for a mask of active inputs: the operands that nodes save, and
-// derivations and backward programs by context, which are made when they are first asked for (derive.cpp).
+// variant.cpp - the state of a template for a mask of active inputs: the operands that nodes save, and
+// derivations and backward programs by context, which are made on demand (derive.cpp).
 #include <algorithm>
 
 #include "eager/template.hpp"
@@ -19,8 +19,8 @@ Mask all_bits(std::size_t count) {
   return mask;
 }
 
-// Would the rules fail again? What failed for a reason of its own (memory, a rule that reached for something
-// that was not there) is tried again the next time.
+// Would the rules fail again? After an error with an outside cause (memory, a rule that accessed a missing
+// object) the next call tries again.
 bool lies_in_the_graph(const Error& error) {
   const ErrorKind kind = error.kind();
   return dynamic_cast<const tidu::detail::Defect*>(&error) != nullptr || kind == ErrorKind::ad_rule ||
@@ -28,7 +28,7 @@ bool lies_in_the_graph(const Error& error) {
          kind == ErrorKind::unknown_primitive;
 }
 
-// What is kept with a template counts for it.
+// Counts the derivation towards the bytes of its template.
 std::unique_ptr<Derivation> counted(const Template* owner, std::unique_ptr<Derivation> derivation) {
   const Linearization& made = *derivation->linearization;
   count_bytes(owner, tidu::detail::array_bytes(made.augmented) + tidu::detail::array_bytes(made.linear));

@@ -1,4 +1,4 @@
-// watch.cpp - noting what a node got and gave.
+// watch.cpp - observes the incoming and outgoing cotangents of a node.
 #include "eager/watch.hpp"
 
 namespace tidu::eager::detail {

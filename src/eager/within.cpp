@@ -1,6 +1,6 @@
-// within.cpp - where in an invocation of a whole graph a value first was not finite: the graph runs once
-// more, with all that it computes as results; then the graphs that the operation found holds, run by run.
-// Called when there is something to report, and silent where that fails.
+// within.cpp - locates, in an invocation of a composite graph, the operation whose value first was not
+// finite: the graph runs once more, with all its values as results; then the graphs that the operation holds,
+// run by run. Called to complete a report, which it leaves unchanged if that fails.
 #include <exception>
 #include <optional>
 #include <string>
@@ -32,14 +32,14 @@ std::uint32_t origin_of(const Graph& graph, std::uint32_t index) {
   return origin < index && !graph.operation(origin).is_linear() ? origin : no_index;
 }
 
-// What was found: an operation, what its results hold, and where in the graphs that it holds.
+// The result: an operation, the contents of its results, and the location in the graphs that it holds.
 struct Found {
   std::uint32_t operation = no_index;
   std::string statistics{};
   std::string inside{};
 };
 
-// Of what a derivative of that operation consists of, or of an operation of the graph itself.
+// Describes an operation of the derivative, or of the graph itself.
 std::string subject(const Graph& graph, std::uint32_t index) {
   const std::uint32_t origin = origin_of(graph, index);
   return str("\n  within it first in ",
@@ -91,7 +91,8 @@ class Search {
     results.filled = true;
   }
 
-  // Where in the runs of the graphs that an operation holds; empty where it holds none, or nobody can say.
+  // The location in the runs of the graphs that an operation holds; empty if it holds none, or it cannot be
+  // found.
   std::string inside(const Graph& graph, std::uint32_t index, std::span<const void* const> inputs,
                      bool transposed) const {
     const Operation operation = graph.operation(index);
@@ -118,19 +119,19 @@ class Search {
   RegionExecution execution_;
 };
 
-// Of a graph whose derivative `derived` is of.
+// For a graph that is a derivative of `derived`.
 std::string sentence(const Graph& graph, std::uint32_t index, std::string_view derived, const Found& found) {
   return str("\n  within it first in the derivative of ", named(graph, index),
              found.inside.empty() ? str(": the result of ", derived, ' ', found.statistics) : found.inside);
 }
 
-// Of an operation of the graph itself.
+// For an operation of the graph itself.
 std::string sentence(const Graph& graph, std::uint32_t index, const Found& found) {
   return str(subject(graph, index),
              found.inside.empty() ? str(result_of(graph, index), found.statistics) : found.inside);
 }
 
-// Is there nothing to say but what is said of the operation already?
+// Does the message describe the operation completely already?
 bool is_one_operation(const Graph& graph) {
   return graph.num_operations() == 0 ||
          (graph.num_operations() == 1 && graph.operation(0).primitive().region_bindings == nullptr);

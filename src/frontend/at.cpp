@@ -221,8 +221,8 @@ namespace {
 
 using OfRows = Value (*)(Value, Value, Value, const char*);
 
-// A function of two values, applied to the selection or to rows selected by data. `is_guarded`: not where the
-// mask is false.
+// A function of two values, applied to the selection or to rows selected by data. `is_guarded`: where a mask
+// is false, F gets ones, so that its derivatives are finite there.
 template <OfTwo F, OfRows Rows, bool is_guarded = false>
 struct Combining {
   static constexpr bool guarded = is_guarded;
