@@ -1,5 +1,5 @@
-// check_gradients.cpp - reports in words; and graphs of f16 and bf16, which are tested as they are but for
-// differences, and in f32.
+// check_gradients.cpp - reports as text; and graphs of f16 and bf16, which are tested without differences,
+// and with them in f32.
 #include "tidu/check/check_gradients.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::optional<CheckReport> widened_report(const Graph& graph, std::span<const Te
   }
 }
 
-// Of two reports on one graph, the second of which is that in f32 and has the differences.
+// Joins two reports on one graph; the second is that in f32 and has the differences.
 CheckReport joined(CheckReport report, const CheckReport& wide) {
   for (const CheckFinding& finding : wide.findings) {
     const bool known = std::any_of(report.findings.begin(), report.findings.end(), [&](CheckFinding other) {

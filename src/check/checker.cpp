@@ -1,4 +1,4 @@
-// checker.cpp - the tests on the whole graph, order by order, and where one fails, on each of its operations.
+// checker.cpp - the tests on the whole graph, order by order, and if one fails, on each of its operations.
 #include "check/checker.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class Checker {
     }
     note_implicit_rules(result.views);
     compare_outputs_of_rules(graph_, subject_.inputs, std::nullopt);
-    // Where terms cancel, the whole may hide what its operations show.
+    // If terms cancel, the whole graph may hide errors that its operations show.
     if (faults.any() || faults.cancelled) locate(faults, result.views);
     report_.ok = report_.findings.empty();
     return std::move(report_);
@@ -104,7 +104,7 @@ class Checker {
       const Subject one = alone(graph, i, values, none);
       const std::size_t before = report_.findings.size();
       for (const Execution& inner : executions(one, executor_)) {
-        if (report_.findings.size() == before)  // one step tells it
+        if (report_.findings.size() == before)  // one step suffices
           compare_outputs_of_rules(inner.subject.graph, inner.subject.inputs, top.value_or(i));
       }
       const std::string_view rule = custom_rule(operation);
@@ -215,8 +215,8 @@ class Checker {
     return true;
   }
 
-  // Of the tests that an operation fails, the first one that explains the others: what is not linear or has a
-  // wrong tangent is no use to a test against it.
+  // Of the tests that an operation fails, reports the first one that explains the others: an operation that
+  // is not linear or has a wrong tangent cannot serve as the reference of another test.
   void blame(std::uint32_t operation, const Subject& one, const Faults& faults, const Faults& whole) {
     // Outputs of a rule that are not those of its graph explain derivatives that are not.
     const auto& found = report_.findings;
@@ -253,7 +253,7 @@ class Checker {
     }
   }
 
-  // `input`: of the fault's graph, which is that of `finding.operation` by itself unless `of_whole`.
+  // `input`: of the fault's graph, which is that of `finding.operation` alone unless `of_whole`.
   void describe_direction(CheckFinding& finding, const Faults::Fault& fault, bool of_whole) const {
     finding.order = fault.order;
     finding.relative_error = fault.disagreement.error;

@@ -1,4 +1,4 @@
-// checker.hpp - one report of check_gradients on a graph as it is.
+// checker.hpp - one report of check_gradients on a graph without conversions of its dtypes.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ inline constexpr std::array<CheckKind, num_check_kinds> kinds_in_order{
 /// Do two findings say that one thing is wrong, at whatever operations?
 bool same_fault(const CheckFinding& a, const CheckFinding& b);
 
-/// What check_gradients reports where these kinds of tests are made. Throws as it does.
+/// The report of check_gradients for these kinds of tests. Throws as it does.
 CheckReport report(const Graph& graph, std::span<const Tensor> inputs, const Executor& executor,
                    const CheckOptions& options, const Kinds& kinds);
 

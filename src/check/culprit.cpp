@@ -1,5 +1,5 @@
-// culprit.cpp - see culprit.hpp. What a rule emitted is tested operation by operation, and so is what the
-// operation holds, as it runs it.
+// culprit.cpp - see culprit.hpp. The operations that a rule emitted are tested one by one, and so are the
+// operations in the graphs that the operation holds, as it runs them.
 #include "check/culprit.hpp"
 
 #include <sstream>
@@ -59,7 +59,7 @@ class Finder {
   }
 
  private:
-  // The first operation in these runs that fails the test too, and what is wrong with it.
+  // The first operation in these runs that fails the test too, and its fault.
   std::optional<Culprit> find_inside(const std::vector<Execution>& runs, CheckKind kind, int order) const {
     for (const Execution& run : runs) {
       const Graph& graph = run.subject.graph;
@@ -76,7 +76,7 @@ class Finder {
           found.place += (found.place.empty() ? "" : ", in ") + place_of(graph, i, run.place);
           return found;
         } catch (const Error&) {
-          // Without a rule that nobody needs, it may be right.
+          // Without an optional rule, it may be right.
         }
       }
     }
@@ -92,7 +92,7 @@ class Finder {
     return found != nullptr && found->has_trait(Trait::holds_graph);
   }
 
-  // The rule of the user's, in the place of the primitives that it is made of.
+  // Blames the user's rule, and not the primitives that it consists of.
   static Culprit custom_culprit(const Operation& operation, std::string_view rule) {
     const Graph given = operation.op().graph(rule), graph = operation.op().graph("graph");
     const std::string_view relation = rule == "jvp"        ? "the derivative of"
@@ -107,7 +107,7 @@ class Finder {
             attribute_graphs(operation)};
   }
 
-  // A rule of the operation, or of what its rules use.
+  // A rule of the operation, or of an operation that its rules emit.
   std::string name_rule(CheckKind kind, const Faults::Fault& fault, const Faults& faults,
                         Culprit& found) const {
     const std::string operation = found.primitive;
@@ -203,7 +203,7 @@ class Finder {
             check_level(one, difference_function(one, executor_), executor_, options_, just(kind));
         if (!result.ok()) return std::string(graph.operation(i).name());
       } catch (const ADRuleError&) {
-        // Without a rule that nobody needs, it may be right.
+        // Without an optional rule, it may be right.
       }
     }
     return std::nullopt;

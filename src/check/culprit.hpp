@@ -1,4 +1,4 @@
-// culprit.hpp - which rule of which primitive is at fault, where an operation fails a test by itself.
+// culprit.hpp - finds the wrong rule and its primitive when an operation fails a test by itself.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct Culprit {
   std::string place = {};               ///< where it is, within graphs that the operation holds
   std::vector<Graph> custom_rule = {};  ///< see CheckFinding
 };
-/// Of the one operation of `one`, which fails `kind` according to `faults`. Looks into the graphs that it
-/// holds.
+/// The culprit in the one operation of `one`, which fails `kind` according to `faults`. Searches the graphs
+/// that it holds.
 Culprit find_culprit(const Subject& one, CheckKind kind, const Faults& faults, const Executor& executor,
                      const CheckOptions& options);
 

@@ -1,5 +1,5 @@
 // derived.hpp - a graph with its linearization, its transposition and the transposition of that, ready to be
-// run at one point: residuals are computed once, and externals handed over as inputs.
+// run at one point: residuals are computed once, and externals become inputs.
 #pragma once
 
 #include <optional>
@@ -33,8 +33,8 @@ Graph rebuilt(const Graph& graph, const PrimitiveSet& primitives);
 /// f's derivatives by the inputs in `wrt`, as graphs.
 class Derived {
  public:
-  /// Throws ADRuleError when a rule is missing. Where a transpose rule refuses (a loop without a bound),
-  /// there is forward mode alone.
+  /// Throws ADRuleError when a rule is missing. If a transpose rule throws (a loop without a bound), there is
+  /// only forward mode.
   Derived(const Graph& f, std::span<const std::size_t> wrt);
   /// Otherwise vjp() and twice_transposed() are not to be called.
   bool has_reverse() const { return refusal_.empty(); }
@@ -79,7 +79,7 @@ class Point {
   Tensors random_tangents(Random& random) const;
   /// Outputs of `closed` on `arguments`, its externals being residuals or values of f at this point.
   Tensors run(const Closed& closed, std::span<const Tensor> arguments) const;
-  /// What the inputs of `closed` are then.
+  /// The tensors for the inputs of `closed`.
   Tensors inputs_of(const Closed& closed, std::span<const Tensor> arguments) const;
   /// The residual with that key.
   const Tensor& value(const ValueKey& key) const { return values_.at(key); }

@@ -14,7 +14,7 @@ namespace tidu::check {
 namespace {
 
 constexpr std::size_t max_operations = std::size_t{1} << 24;
-// Of steps and branches, each of which costs every run of a difference.
+// The maximum number of steps and branches; each of them costs time in every run of a difference.
 constexpr std::size_t max_of_control_flow = std::size_t{1} << 14;
 
 bool is_frozen(const Graph& graph, const Operation& operation) {
@@ -52,7 +52,7 @@ std::string hidden_in_attributes(const Operation& operation) {
   }
   return {};
 }
-// Of a graph with its inner graphs written out: in steps or branches.
+// Text on operations in inner graphs that were inlined: in steps or branches.
 std::string hidden_inside(const Graph& graph) {
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
     if (std::string found = hidden_in_attributes(graph.operation(i)); !found.empty()) return found;
@@ -77,7 +77,7 @@ std::optional<Graph> steps_written_out(const Graph& graph, const RuleViews& view
   }
 }
 
-// The graph with what is kept fixed as inputs after its own.
+// The graph with the fixed values as inputs after its own.
 class Freezer {
  public:
   Freezer(const Graph& graph, const RuleViews& views)

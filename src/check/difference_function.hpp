@@ -1,7 +1,8 @@
-// difference_function.hpp - the function that differences are taken of: a graph in which the values that no
-// tangent goes through (results of primitives without tangent and of exact dtype) are inputs, and so are kept
-// fixed. Derivatives of the graph are compared with differences of the same derivatives of this function, in
-// which the values stay inputs at every order. The values are computed once, at the point of the test.
+// difference_function.hpp - the function whose differences are computed: a graph in which the values that no
+// tangent flows through (results of primitives without tangent and of exact dtype) are inputs, and so are
+// kept fixed. Derivatives of the graph are compared with differences of the same derivatives of this
+// function, in which the values stay inputs at every order. The values are computed once, at the point of the
+// test.
 #pragma once
 
 #include <string>
@@ -31,11 +32,12 @@ struct DifferenceFunction {
   std::vector<std::size_t> wrt;
   Tensors inputs;
   std::string obstacle{};  ///< why differences tell nothing; empty where they do
-  /// Has the graph, or that which it derives from, custom rules with a while, which ends at a tolerance of
-  /// its own? What it finds may move in steps.
+  /// Has the graph, or the graph that it derives from, custom rules with a while, which ends at its own
+  /// tolerance? Its result may then change in steps.
   bool iterates = false;
 };
-/// With any `views`, steps of loops and branches are written out, so that each sees the operations in them.
+/// If there are `views`, loops are unrolled and branches inlined, so that each view applies to the operations
+/// in them.
 DifferenceFunction difference_function(const Subject& subject, const Executor& executor,
                                        const RuleViews& views = {});
 
@@ -44,8 +46,8 @@ std::vector<bool> depending_on_fixed(const Graph& graph);
 /// Is there a primitive within, but not in the rules of the user's, that gives inexact results and has no
 /// tangent? Empty or its name.
 std::string primitive_without_tangent(const Graph& graph);
-/// The graph with the graphs of operations written out, and steps and branches too where `steps` and that
-/// takes few operations enough. Operations with a rule of the user's stay.
+/// The graph with inlined inner graphs; with `steps`, also with unrolled steps and branches if their number
+/// is small enough. Operations with a rule of the user stay.
 Graph with_graphs_inlined(const Graph& graph, bool steps);
 
 }  // namespace tidu::check

@@ -57,7 +57,7 @@ DifferenceTest::Differences DifferenceTest::shaken_along(const Tensors& u) {
                        [&](double s) { return shaken_->run(moved(u, s)); });
 }
 
-// False where this executor cannot run what it takes.
+// Returns false if this executor cannot run the perturbed graph.
 bool DifferenceTest::shake() {
   if (!shaken_ && !cannot_shake_) {
     try {
@@ -92,7 +92,7 @@ Judged DifferenceTest::judge(const Tensors& u, const MaybeTensors& ju, bool look
     judged = compare(expected, ju, no_terms);
   }
   if (std::isinf(judged.certain)) return judged;
-  // What cancels differs from differences, or is too small to be compared with them.
+  // A result with cancellation disagrees with differences, or is too small to be compared with them.
   bool again = false;
   std::vector<double> terms(ju.size(), 0.0);
   for (std::size_t k = 0; k < ju.size(); ++k) {
@@ -157,8 +157,8 @@ void DifferenceTest::find_kinks(const Differences& expected, const Tensors& u) {
   }
 }
 
-// A search (bisection, a sum until it changes little) moves in steps: it is constant between them, and its
-// slope is seen by differences that are wide beside them.
+// The result of a search (bisection, a sum until it changes little) changes in steps: it is constant between
+// them, and only differences that are wide compared with the steps show its derivative.
 void DifferenceTest::look_from_afar(Differences& expected, const Tensors& u) const {
   const auto f = [&](double s) { return executor_.run(function_.graph, moved(u, s)); };
   const Differences near = along(u), wide = differentiate_at(f, 16.0 * largest_step(epsilon_)),
@@ -200,7 +200,7 @@ Judged DifferenceTest::compare(const Differences& expected, const MaybeTensors& 
       if (std::isinf(error))
         known = known && is_steady(expected[k].value[i], expected[k].uncertainty[i], scale, tolerance_);
       if (known) worst.certain_of[k] = std::max(worst.certain_of[k], error - doubt);
-      // Neither right nor wrong is what the differences are too inexact for.
+      // If the differences are too inexact for a verdict, it counts as neither right nor wrong.
       if (!known || doubt >= tolerance_ || (error > tolerance_ && error - doubt <= tolerance_)) {
         if (std::isfinite(std::abs(outputs_[k].at(element)))) ++worst.doubted[k];
         continue;

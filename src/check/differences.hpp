@@ -1,6 +1,6 @@
-// differences.hpp - tangents of a graph against differences of the values of its DifferenceFunction. A
-// verdict is only for elements whose differences can be relied on: not at kinks and poles, not where rounding
-// or the steps of a search take the digits. The more expensive tests of that are made where the two sides
+// differences.hpp - compares tangents of a graph with differences of the values of its DifferenceFunction.
+// Elements with unreliable differences get no verdict: those at kinks and poles, and those whose digits are
+// lost to rounding or the steps of a search. The more expensive tests for these run only if the two sides
 // disagree.
 #pragma once
 
@@ -15,19 +15,19 @@
 
 namespace tidu::check {
 
-/// An error and what of it is beyond doubt.
+/// An error, and the certain part of it.
 struct Judged {
   double error = 0.0;
   double certain = 0.0;
   std::size_t comparisons = 1;
   std::vector<std::size_t> compared{}, doubted{};  ///< of differences: elements, by output
-  std::vector<double> certain_of{};                ///< likewise: what is beyond doubt
-  bool cancelled = false;  ///< is it right only in relation to what it is summed from?
+  std::vector<double> certain_of{};                ///< the certain part of the same
+  bool cancelled = false;  ///< is it right only relative to the terms that it is the sum of?
 };
 
 class DifferenceTest {
  public:
-  /// `outputs`: of the graph at this point; `terms`: what a tangent is summed from (see Terms).
+  /// `outputs`: of the graph at this point; `terms`: the terms of a tangent (see Terms).
   DifferenceTest(const DifferenceFunction& function, const Tensors& outputs, const Executor& executor,
                  double epsilon, double tolerance, std::uint64_t seed,
                  std::function<double(std::size_t output, const Tensors& tangents)> terms);

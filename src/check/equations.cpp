@@ -17,7 +17,7 @@ std::string graph_text(std::string_view attribute, const Graph& graph) {
   return detail::str("its graph ", attribute, " (", detail::in_quotes(graph.name()), ')');
 }
 
-// How far the result is from what the equation asks for.
+// The residual of the equation at the result.
 double error_at_result(const Subject& one, const Executor& executor) {
   const Operation operation = one.graph.operation(0);
   const Subject equation = equation_of(one, executor).subject;

@@ -1,5 +1,5 @@
-// executor_kit.hpp - what the checks of the executor kit share: a log that several threads may write to,
-// graphs at a point with what they give, and hooks called so that nothing they do stays unseen.
+// executor_kit.hpp - parts that the checks of the executor kit share: a log that several threads may write
+// to, graphs at a point with their expected results, and calls of methods that observe all their effects.
 #pragma once
 
 #include <mutex>
@@ -16,7 +16,7 @@
 
 namespace tidu::check {
 
-/// Places in the kit's own files would say nothing to who reads a report.
+/// Source locations in the kit's own files would not help the reader of a report.
 inline constexpr GraphBuilder::Options unplaced{.deduplicate = true, .record_where = false};
 
 using AnyValues = eager::Operands<AnyOperand>;
@@ -28,8 +28,8 @@ std::string_view to_string(Hook hook);
 
 /// "f64[2,2] 0.5 -1 …", at most 8 elements.
 std::string show(const Tensor& tensor);
-/// Two tensors that differ, so that the texts do: with 17 digits, the element that differs, or its bytes
-/// where less does not tell them apart.
+/// Two different tensors as different texts: with 17 digits, the element that differs, or its bytes if fewer
+/// digits do not distinguish them.
 struct ShownPair {
   std::string expected, got;
 };
@@ -38,11 +38,11 @@ ShownPair show_pair(const Tensor& expected, const Tensor& got);
 std::string show(const Graph& graph, const Tensors& inputs);
 /// Same type, same bits.
 bool same_bits(const Tensor& a, const Tensor& b);
-/// A random tensor of any dtype; of small integers when `exact`.
+/// A random tensor of any dtype; small integers if `exact`.
 Tensor random_input(Random& random, Type type, bool exact);
 /// The dtype that Executor::supports means for this operation.
 DType data_dtype(const Graph& graph, const Operation& operation);
-/// Runs `body` and returns what it threw, "" for nothing.
+/// Runs `body` and returns the text of its exception, "" for none.
 template <class Body>
 std::string failure_of(Body&& body) {
   try {
@@ -69,7 +69,7 @@ class Log {
   std::size_t shown_;
 };
 
-/// A closed graph, inputs, and what the oracle gives.
+/// A closed graph, inputs, and the oracle's results.
 struct Trial {
   std::string what;  ///< "random graph 17 of f64"
   eager::RecordedGraph graph;
@@ -79,16 +79,16 @@ struct Trial {
   double scale = 0.0;  ///< the largest magnitude of any value in it
 };
 
-/// What a hook did.
+/// The outcome of a method.
 struct Outcome {
   std::optional<AnyValues> values;
   std::string failure;        ///< when there are no values
   bool thrown = false;        ///< it threw instead of returning an error
-  bool no_exception = false;  ///< and what it threw is no std::exception
+  bool no_exception = false;  ///< and its exception is no std::exception
 };
 
-/// A random graph of that dtype, all inputs of which but one are inexact; of exact arithmetic when `exact`.
-/// `usable` says what it may be made of.
+/// A random graph of that dtype; all of its inputs except one are inexact; exact arithmetic if `exact`.
+/// `usable` selects the primitives.
 Graph random_graph(std::uint64_t seed, DType dtype, bool exact,
                    const std::function<bool(const Primitive&, DType)>& usable);
 
@@ -102,7 +102,7 @@ class Kit {
   Log log;
   Random random;
 
-  /// Writes to stderr what is tested next, before the executor may crash.
+  /// Writes the next test to stderr, before the executor may crash.
   void announce(ExecutorCheck check, std::string_view hook) const;
   bool usable(const Primitive& primitive, DType dtype) const;
   bool usable(const Graph& graph) const;  ///< and all that it holds
@@ -132,7 +132,7 @@ class Kit {
   /// The results as tensors; nothing, and a finding, when the hook failed or gave another number.
   std::optional<Tensors> tensors(ExecutorCheck check, std::string_view hook, const Trial& trial,
                                  const Outcome& outcome);
-  /// Are results what they should be?
+  /// Are the results as expected?
   bool is_right(const Trial& trial, const Outcome& outcome) const;
   /// The same, with a finding otherwise.
   bool judge(ExecutorCheck check, std::string_view hook, const Trial& trial, const Outcome& outcome);
@@ -178,7 +178,7 @@ void check_threads(Kit& kit);
 void check_foreign_slots(Kit& kit);
 void check_operands(Kit& kit);
 void check_backward(Kit& kit);
-/// Notes what none of these tested.
+/// Adds notes on the parts that none of these tested.
 void note_untested(Kit& kit, const ExecutorReport& report);
 
 }  // namespace tidu::check

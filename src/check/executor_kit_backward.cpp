@@ -1,6 +1,6 @@
 // executor_kit_backward.cpp - whole backward calls: a graph recorded as one node and operation by operation,
-// run backward on one thread and on two, and recorded and run backward again. A watcher between engine and
-// executor judges every call of a hook by itself, so that a finding names the hook at fault.
+// run backward on one thread and on two, and recorded and run backward again. A wrapper between engine and
+// executor judges every call of a method by itself, so that a finding names the method at fault.
 #include <atomic>
 
 #include "check/executor_kit.hpp"
@@ -248,7 +248,7 @@ class Call {
       const Tensor value =
           gradient != nullptr ? kit_.executor.to_tensor(*gradient) : Tensor::zeros(wanted.type());
       if (kit_.agrees(wanted, value, expected.exact, expected.scale)) continue;
-      // Where a hook was at fault, that is the finding.
+      // If a method was at fault, that is the finding.
       const ShownPair shown = show_pair(wanted, value);
       if (watcher_.faults() == 0)
         say(str("expected ", shown.expected, " as ", what, " of input ", wrt_[k], ", got ", shown.got));

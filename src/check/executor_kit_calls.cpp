@@ -1,4 +1,4 @@
-// executor_kit_calls.cpp - the log, and Kit: trials, calls of hooks, and the judgement of what they did.
+// executor_kit_calls.cpp - the log, and Kit: trials, calls of methods, and verdicts on their outcomes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -265,7 +265,7 @@ Outcome Kit::call_in_place(const AnyExecutor& executor, Hook hook, const eager::
   return outcome_of([&]() -> Result<AnyValues> {
     try {
       return executor.run_in_place(call, hook == Hook::run_transposed_linear, inputs);
-    } catch (const Error& error) {  // what it throws for the hook that returns it
+    } catch (const Error& error) {  // the exception that it throws for the method that returns it
       return error;
     }
   });

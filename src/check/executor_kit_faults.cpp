@@ -1,4 +1,4 @@
-// executor_kit_faults.cpp - errors and what comes after them, threads, and slots.
+// executor_kit_faults.cpp - errors and the calls after them, threads, and slots.
 #include <algorithm>
 #include <atomic>
 #include <system_error>
@@ -94,7 +94,7 @@ struct Shared {
   Hook hook;
   const Trial* trial;
   AnyOperands inputs;
-  Tensors expected;  // what one thread got
+  Tensors expected;  // the results of one thread
 };
 
 }  // namespace
@@ -125,7 +125,7 @@ void check_threads(Kit& kit) {
   share(Hook::execute_forward, kit.forward);
   share(Hook::run_transposed_linear, kit.transposed);
 
-  // Slots that nobody has used yet, so that the threads also meet in making what is kept there.
+  // Unused slots, so that the threads also race to create their entries.
   std::vector<std::unique_ptr<ExecutorSlot>> slots;
   for (std::size_t i = 0; i < shared.size(); ++i) slots.push_back(std::make_unique<ExecutorSlot>());
   std::atomic<int> waiting{kit.options.threads};
@@ -179,7 +179,7 @@ void check_foreign_slots(Kit& kit) {
     }
     for (int round = 0; round < 2; ++round) {
       for (std::size_t i = 0; i < count; ++i) {
-        // Every graph at one address: what goes by the address of a graph takes them for one.
+        // Every graph at one address: an executor that identifies graphs by their address confuses them.
         const Graph graph = trials[i].graph.graph();
         kit.judge(ExecutorCheck::slots, to_string(hook), trials[i],
                   Kit::call(kit.executor, hook, {graph, *slots[i]}, kit.operands(trials[i].inputs)));

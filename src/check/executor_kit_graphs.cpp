@@ -1,6 +1,6 @@
-// executor_kit_graphs.cpp - the graphs that executors are tested with beside random ones: pure routing,
-// constants alone, inputs that nobody reads, no elements, scalars, one output twice, stacks of matrices; and
-// what is derived from each.
+// executor_kit_graphs.cpp - special graphs for tests of executors, beside random ones: pure routing,
+// constants alone, unused inputs, no elements, scalars, one output twice, batches of matrices; and the
+// derivatives of each.
 #include "check/derived.hpp"
 #include "check/executor_kit.hpp"
 #include "tidu/graph/builder.hpp"
@@ -180,7 +180,7 @@ bool Kit::usable_on_tape(const Graph& graph, bool by_operations, bool twice) con
     return !twice ||
            (usable_on_tape(pulled.forward, false, false) && usable_on_tape(pulled.backward, false, false));
   } catch (const Error&) {
-    return true;  // a tape does not run what has no derivative
+    return true;  // a tape does not run operations without a derivative
   }
 }
 

@@ -1,5 +1,5 @@
-// executor_kit_hooks.cpp - each hook by itself: what it returns, what becomes of what it was given, and of
-// what it returned when time goes on.
+// executor_kit_hooks.cpp - each method by itself: its results, the state of its operands afterwards, and the
+// lifetime of its results.
 #include <algorithm>
 #include <array>
 
@@ -135,7 +135,7 @@ void check_writes(Kit& kit, Hook hook, DType dtype) {
   AnyOperands inputs = kit.operands(trial.inputs);
   Outcome outcome = kit.call(hook, trial, inputs);
   if (!outcome.values) return;
-  // Not looked at before the write: what computes late reads what was written.
+  // They are not read before the write: an executor that computes late would read the written elements.
   for (AnyOperand& input : inputs) kit.executor.write(input);
   kit.judge(ExecutorCheck::lifetime, to_string(hook), trial, outcome);
 }

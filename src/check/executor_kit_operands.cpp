@@ -1,4 +1,4 @@
-// executor_kit_operands.cpp - the methods of an executor that look at one operand: describe, bytes,
+// executor_kit_operands.cpp - the methods of an executor that inspect one operand: describe, bytes,
 // ones_like, is_finite, is_zero and version, for some types of each dtype and for those of the caller's
 // graphs.
 #include <algorithm>
@@ -110,8 +110,8 @@ class OperandMethods {
 
 namespace {
 
-// What operands are tested with: types of some shapes in each dtype, and those that the caller's graphs take
-// and give.
+// The types of tested operands: some shapes in each dtype, and those of the inputs and outputs of the
+// caller's graphs.
 std::vector<Type> operand_types(const Kit& kit) {
   std::vector<Type> types;
   const auto add = [&](Type type) {

@@ -1,5 +1,6 @@
-// executor_kit_untested.cpp - what a run of the executor kit did not test, as notes of the report: whole
-// checks, dtypes, primitives that the executor has and that stand in no graph, and what the kit never calls.
+// executor_kit_untested.cpp - the parts that a run of the executor kit did not test, as notes of the report:
+// whole checks, dtypes, primitives of the executor that occur in no graph, and methods that the kit never
+// calls.
 #include <algorithm>
 #include <set>
 

@@ -24,7 +24,7 @@ struct Faults {
   std::array<double, num_check_kinds> worst{};
   std::array<std::size_t, num_check_kinds> comparisons{};
   bool cancelled = false;   ///< see LevelResult
-  bool not_finite = false;  ///< likewise
+  bool not_finite = false;  ///< was it not finite, in the same sense?
   std::vector<std::string> notes;
   bool any() const {
     return std::any_of(of.begin(), of.end(), [](const auto& fault) { return fault.has_value(); });

@@ -9,8 +9,8 @@
 namespace tidu::check {
 namespace {
 
-// Of the one operation of `one`, which has a custom rule; `fixed`: does an operand depend on what is kept
-// fixed?
+// The view of the one operation of `one`, which has a custom rule; `fixed`: does an operand depend on a fixed
+// value?
 RuleView view_by_trying(const Subject& one, bool fixed, const Executor& executor,
                         const CheckOptions& options) {
   const auto agrees = [&](const RuleViews& views) {
@@ -38,7 +38,7 @@ RuleViews rule_views(const Subject& subject, const Executor& executor, const Che
     if (rule.empty() || rule == "transpose") continue;
     const Key128& key = operation.op().key();
     const auto known = std::ranges::find(all, key, &RuleViews::value_type::first);
-    // One that is right at one place may not be so at another.
+    // A view that is right at one operation may be wrong at another.
     if (known != all.end() && known->second != RuleView::by_operands) continue;
     const Subject one = alone(written, i, values, active);
     if (one.wrt.empty()) continue;
@@ -51,7 +51,7 @@ RuleViews rule_views(const Subject& subject, const Executor& executor, const Che
         all.emplace_back(key, view);
       }
     } catch (const Error&) {
-      // Without a rule that nobody needs, it may be right.
+      // Without an optional rule, it may be right.
     }
   }
   std::erase_if(all, [](const auto& entry) { return entry.second == RuleView::by_operands; });

@@ -1,8 +1,8 @@
-// implicit_rules.hpp - rules of the user's that are right in another way than as the derivative of their
-// graph by its operands. The rule of a linear solve that has a factorization behind stop_gradient as an
-// operand, or of a root found by search, is that of the values: it agrees with differences in which all
-// operands move. A rule may also keep fixed what a stop_gradient in its own graph does. Which of these a rule
-// is, is found by trying.
+// implicit_rules.hpp - rules of the user that are right in another sense than as the derivative of their
+// graph by its operands. The rule of a linear solve with an operand after stop_gradient that is a
+// factorization, or of a root found by search, is that of the values: it agrees with differences in which all
+// operands change. A rule may also keep fixed the values after a stop_gradient in its own graph. The sense
+// that holds is found by trial.
 #pragma once
 
 #include "check/difference_function.hpp"

@@ -1,4 +1,4 @@
-// inside.hpp - the graphs that an operation holds, as it runs them: what is to be tested within it.
+// inside.hpp - the graphs that an operation holds, as it runs them: the subjects of tests within it.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ namespace tidu::check {
 std::string_view custom_rule(const Operation& operation);
 /// The graphs in its attributes, in the order of the record.
 std::vector<Graph> attribute_graphs(const Operation& operation);
-/// Has one of them such a rule, or what it holds?
+/// Has one of them, or a graph that they hold, such a rule?
 bool has_custom_rule(const Graph& graph);
 
 /// Does such an operation, in its graph or in its rules, hold a while, which ends at a tolerance of its own?
 bool has_iterating_rule(const Graph& graph);
 
-/// Of a loop, how many are looked at: a first step from zeros may show nothing.
+/// The number of tested steps of a loop: a first step from zeros may show nothing.
 inline constexpr std::size_t step_limit = 8;
 
 /// A graph that an operation holds, at the point of one run of it.
@@ -31,10 +31,9 @@ struct Execution {
   Subject subject;
   std::string place;  ///< "the body of scan"
 };
-/// What the one operation of `one` runs: the graph that it stands for, the branch that cond chooses, the body
-/// of a loop for each of the first max_steps, the equation that is solved, at the result. None for an
-/// operation with a rule of the user's, and for one that holds nothing, or that runs it in a way not known
-/// here.
+/// The runs of the one operation of `one`: the graph that it calls, the branch that cond takes, the body of a
+/// loop for each of the first max_steps, the equation that is solved, at the result. None for an operation
+/// with a rule of the user, without graphs, or with an unknown way to run them.
 std::vector<Execution> executions(const Subject& one, const Executor& executor);
 
 }  // namespace tidu::check

@@ -11,7 +11,7 @@
 namespace tidu::check {
 namespace {
 
-// Inputs moved at random, relative to their largest element.
+// Inputs changed at random, relative to their largest element.
 Subject nearby(const Subject& subject, std::uint64_t seed) {
   constexpr double distance = 0.01;
   Subject moved = subject;

@@ -1,6 +1,6 @@
 // kinks.hpp - operations whose results have no derivative at the point of a test: equal operands of max,
-// equal singular values. The chain rule does not hold through such a result, though what is computed of it
-// may have a derivative: a disagreement with differences is no fault of a rule then. That it is one of the
+// equal singular values. The chain rule does not hold through such a result, though values computed from it
+// may have a derivative: a disagreement with differences is then no fault of a rule. That it is due to the
 // point shows at points nearby, where all agrees.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace tidu::check {
 
-/// Where `subject` disagrees with differences up to `order`: its first operation with such results, also
-/// within graphs that operations hold, if a point nearby has no disagreement. "operation 0, svd
-/// (file.cpp:12), has no derivative there (results 0, 2)"
+/// For a `subject` that disagrees with differences up to `order`: its first operation with such results, also
+/// within inner graphs, if a point nearby has no disagreement. "operation 0, svd (file.cpp:12), has no
+/// derivative there (results 0, 2)"
 std::optional<std::string> kink_within(const Subject& subject, const Executor& executor,
                                        const CheckOptions& options, int order);
 

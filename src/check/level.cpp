@@ -15,10 +15,10 @@
 namespace tidu::check {
 namespace {
 
-// What is left where a rule's loop ends, of which the rule is that of the limit.
+// The remaining error when the loop of a rule ends; the rule is that of the limit.
 constexpr double tolerance_of_loops = 1e-3;
 
-// Of the jvp or vjp `next` of `level`: the same derivative of the function of `level`.
+// The function for the jvp or vjp `next` of `level`: the same derivative of the function of `level`.
 DifferenceFunction next_function(const Level& level, const Subject& next, bool forward) {
   const DifferenceFunction& function = level.function;
   if (!function.obstacle.empty() || function.graph.share() == level.subject.graph.share())
@@ -103,8 +103,8 @@ class Tester {
   void met(CheckKind kind, double error, double tolerance, std::size_t direction) {
     met(kind, Judged{error, error}, tolerance, direction);
   }
-  // Two tensors that should be one. What is left where terms cancel is their rounding, which agrees with
-  // nothing: sides that differ are held against the magnitude of the terms, which takes long to find.
+  // Compares two tensors that should be equal. If terms cancel, only their rounding remains, which is random:
+  // sides that differ are compared relative to the magnitude of the terms, whose computation takes long.
   template <class Terms>
   double error_of(const Tensor& a, const Tensor& b, double tolerance, const Terms& terms) {
     const double error = relative_error(a, b);
@@ -115,7 +115,7 @@ class Tester {
     result_.cancelled = result_.cancelled || error <= tolerance;
     return error;
   }
-  // Of tangent `output` at these tangents.
+  // The magnitude of the terms of tangent `output` at these tangents.
   double terms_of_tangent(std::size_t output, const Tensors& u) {
     const std::size_t k = *derived_.linearization().tangent_of_output[output];
     const Terms& terms = terms_.try_emplace(k, derived_.linear().graph, k, executor_).first->second;
@@ -232,8 +232,8 @@ class Tester {
     }
   }
 
-  // Example `example` of an input: the input itself, then a little changed where it is inexact, with its
-  // elements moved round where it is not, so that they stay in their domain.
+  // Example `example` of an input: the first is the input itself; in others, inexact elements are slightly
+  // changed, and exact ones permuted, so that they stay in their domain.
   Tensor example_of(std::size_t input, std::size_t example) {
     Numbers numbers = numbers_of(subject_.inputs[input]);
     const Type type = subject_.inputs[input].type();
@@ -249,7 +249,8 @@ class Tester {
     return tensor_of(type, numbers);
   }
 
-  // Every subset of up to three inputs over a leading axis; of more, all, each one alone and a random half.
+  // Every subset of up to three inputs over a leading axis; for more inputs all, each one alone, and a random
+  // half.
   void batch() {
     const std::size_t count = subject_.inputs.size();
     if (count == 0) return;
@@ -269,7 +270,7 @@ class Tester {
     for (std::size_t m = 0; m < masks.size(); ++m) {
       try {
         batch_over(masks[m], m);
-      } catch (const Error& error) {  // no rule, or one that uses what the set has not
+      } catch (const Error& error) {  // no rule, or one that needs an operation which the set lacks
         if (error.kind() != ErrorKind::ad_rule && error.kind() != ErrorKind::unknown_primitive) throw;
         result_.notes.push_back(detail::str("batch was not tested: ", error.what()));
         return;

@@ -28,7 +28,7 @@ struct LevelResult {
   std::array<double, num_check_kinds> worst{};
   std::array<std::size_t, num_check_kinds> comparisons{};
   std::array<std::optional<Disagreement>, num_check_kinds> failed{};
-  /// Did sides differ that agree only in relation to what they are summed from?
+  /// Did sides differ that agree only relative to their terms?
   bool cancelled = false;
   /// Outputs of whose elements none could be compared with differences, though they are finite.
   std::vector<std::size_t> without_differences;

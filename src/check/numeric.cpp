@@ -21,7 +21,7 @@ void fill(Tensor& tensor, const Numbers& numbers, Convert convert) {
   std::transform(numbers.begin(), numbers.end(), elements.begin(), convert);
 }
 
-// A derivative by differences, and how far rounding may have moved it.
+// A derivative by differences, and the possible effect of rounding on it.
 struct Estimate {
   std::complex<double> value;
   double noise;
@@ -180,7 +180,7 @@ std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, d
   constexpr int draws = 6;
   for (int draw = 0; rounded_otherwise && draw < draws; ++draw)
     rounding.take(at_zero, rounded_otherwise(0.0));
-  // From the smallest step on: of larger ones is known what they differ by.
+  // From the smallest step on; the larger ones show how much they differ.
   std::vector<double> step_sizes{largest / 256.0, largest / 16.0, largest};
   if (rounded_otherwise) step_sizes.insert(step_sizes.begin(), {largest / 65536.0, largest / 4096.0});
   std::vector<std::vector<std::vector<Estimate>>> smaller(best.size());
@@ -207,20 +207,21 @@ std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, d
         if (!finite(y0)) continue;  // the values on both sides of a pole have no slope at it
         const std::complex<double> coarse = (8.0 * (y[4] - y[1]) - (y[5] - y[0])) / (12.0 * h);
         const std::complex<double> fine = (8.0 * (y[3] - y[2]) - (y[4] - y[1])) / (6.0 * h);
-        // The weights of `fine` add up to 3 / h; what is rounded otherwise moves by about four times as much
-        // as by rounding, and who asks takes ten times the uncertainty.
+        // The weights of `fine` add up to 3 / h. The perturbed roundings change a value by about four times
+        // as much as rounding, and the caller allows ten times the uncertainty.
         const double noise = (8.0 * epsilon * size + 0.4 * nearby.of(k, i)) / h;
-        // One-sided slopes that stay apart as the step shrinks are those of a kink.
+        // One-sided derivatives whose difference does not shrink with the step are those of a kink.
         const double gap = std::abs(y[4] - 2.0 * y0 + y[1]) / h;
         const double half_gap = 2.0 * std::abs(y[3] - 2.0 * y0 + y[2]) / h;
         if (half_gap > 0.75 * gap && half_gap > 4.0 * noise) continue;
-        // So are values that stay apart, at a jump or where a function is steep beside all steps.
+        // So are values whose difference does not shrink, at a jump or where a function is steep relative to
+        // all steps.
         const double rise = std::max(std::abs(y[1] - y0), std::abs(y[4] - y0));
         const double half_rise = std::max(std::abs(y[2] - y0), std::abs(y[3] - y0));
         if (rounded_otherwise && half_rise > 0.75 * rise && half_rise > 4.0 * noise * h) continue;
         double uncertainty = std::abs(coarse - fine) + noise;
         if (rounded_otherwise && finite(fine)) {
-          // What oscillates within a step may agree with itself by chance.
+          // A function that oscillates within a step may agree with itself by chance.
           for (const Estimate& other : smaller[k][i])
             uncertainty = std::max(uncertainty, std::abs(fine - other.value) - 3.0 * other.noise);
           smaller[k][i].push_back({fine, noise});
@@ -247,7 +248,7 @@ std::vector<Difference> differentiate_at(const std::function<Tensors(double)>& f
       for (std::size_t s = 0; s < y.size(); ++s) y[s] = at[s][k].at(element);
       const std::complex<double> coarse = (8.0 * (y[5] - y[1]) - (y[6] - y[0])) / (12.0 * step);
       const std::complex<double> fine = (8.0 * (y[4] - y[2]) - (y[5] - y[1])) / (6.0 * step);
-      // Of a smooth function, the gap of one-sided slopes halves with the step.
+      // For a smooth function, the difference of one-sided derivatives halves with the step.
       const double gap = std::abs(y[5] - 2.0 * y[3] + y[1]) / step;
       const double half_gap = 2.0 * std::abs(y[4] - 2.0 * y[3] + y[2]) / step;
       const double uncertainty = std::abs(coarse - fine) + std::max(0.0, half_gap - 0.5 * gap);

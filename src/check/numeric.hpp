@@ -1,5 +1,5 @@
-// numeric.hpp - arithmetic of the checker on tensors, whatever their dtype: seeded random tensors, the real
-// inner product, displacements, and derivatives by differences with an estimate of their own error.
+// numeric.hpp - arithmetic of the checker on tensors of any dtype: seeded random tensors, the real inner
+// product, displacements, and derivatives by differences with an estimate of their own error.
 #pragma once
 
 #include <complex>
@@ -46,8 +46,8 @@ double epsilon_of(DType dtype);
 /// x, with zeros where `other`, of the same shape, is not finite.
 Tensor where_finite(const Tensor& x, const Tensor& other);
 
-/// Sum of Re(conj(a) b) over all elements of what is there on both sides, and the sum of the absolute values.
-/// An element that is zero on one side adds nothing, whatever the other is.
+/// Sum of Re(conj(a) b) over all elements that both sides have, and the sum of the absolute values. An
+/// element that is zero on one side adds nothing, whatever the other is.
 struct InnerProduct {
   double value = 0.0;
   double magnitude = 0.0;
@@ -60,8 +60,8 @@ double relative_error(std::complex<double> a, std::complex<double> b, double sca
 /// larger.
 double relative_error(const Tensor& a, const Tensor& b, double scale = 0.0);
 
-/// A directional derivative, element by element, and how far off it may be; infinity where it cannot be told
-/// (a kink, a function that is not finite nearby).
+/// A directional derivative, element by element, and its uncertainty; infinity if that is unknown (a kink, a
+/// function that is not finite nearby).
 struct Difference {
   Numbers value;
   std::vector<double> uncertainty;
@@ -69,10 +69,11 @@ struct Difference {
 /// The largest step of differences: truncation is of order h^4, rounding of order epsilon / h.
 double largest_step(double epsilon);
 /// d/ds of f(s) at 0 by five-point central differences at several steps, the best of them for each element;
-/// `epsilon` is that of the dtype in which f is computed. One Difference for each tensor that f returns.
-/// Without `rounded_otherwise` rounding is taken to be relative to f; with it, f(s) after other roundings,
-/// another with each call, it is what this differs by: where terms cancel in f, or s is small beside what it
-/// is added to. Steps are smaller then, too, and one over which f jumps counts for nothing.
+/// `epsilon` is that of the dtype in which f is computed. Returns one Difference for each tensor that f
+/// returns. Without `rounded_otherwise`, rounding is taken to be relative to f. With it, the rounding error
+/// is the difference between f(s) and this function, which computes f(s) with other roundings in every call:
+/// for f with cancellation, or s small beside the other term of a sum. Steps are smaller then, too, and a
+/// step over a jump of f is ignored.
 std::vector<Difference> differentiate(const std::function<Tensors(double)>& f, double epsilon,
                                       const std::function<Tensors(double)>& rounded_otherwise = {});
 /// The same at one step, which is so large that rounding does not count: for functions that are rough at

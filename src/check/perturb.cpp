@@ -14,7 +14,7 @@
 namespace tidu::check {
 namespace {
 
-// Loops of more are left as they are: what is rounded within them is then not seen.
+// Longer loops are not unrolled: rounding within them is then not observed.
 constexpr std::size_t max_shaken = std::size_t{1} << 14;
 
 Graph written_out_to_shake(const Graph& graph) {

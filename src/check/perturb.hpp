@@ -1,5 +1,5 @@
-// perturb.hpp - graphs that add something to every value that they compute: what small changes within do to
-// outputs, and so how much of an output is rounding.
+// perturb.hpp - graphs that add a perturbation to every value that they compute. They show the effect of
+// small changes of intermediate values on outputs, and so the rounding error of an output.
 #pragma once
 
 #include <optional>
@@ -25,14 +25,14 @@ struct Perturbed {
 Perturbed perturb(const Graph& graph, std::span<const Tensor> inputs, const std::vector<bool>& chosen,
                   bool keep_decisions = false);
 
-/// Runs a graph as if it had been rounded otherwise: all values that depend on the inputs in `wrt` are moved
-/// at random by up to two units in the last place, also those of graphs within, as far as these can be
-/// written out. No rule has a say in it. Throws as executors do.
+/// Runs a graph with simulated rounding: all values that depend on the inputs in `wrt` are changed at random
+/// by up to two units in the last place, also those of inner graphs that can be inlined. No derivative rule
+/// is used. Throws as executors do.
 class Shaken {
  public:
   Shaken(const Graph& graph, std::span<const std::size_t> wrt, std::span<const Tensor> inputs,
          const Executor& executor, std::uint64_t seed);
-  /// At inputs near those that it was made with, moved otherwise with every call.
+  /// At inputs near those that it was made with; every call perturbs differently.
   Tensors run(std::span<const Tensor> inputs);
 
  private:

@@ -1,5 +1,5 @@
-// singular.cpp - see singular.hpp. Each operation is differentiated by itself at the values that it sees: the
-// elements of its cotangents that are not finite say where.
+// singular.cpp - see singular.hpp. Each operation is differentiated by itself at its operands: elements of
+// its cotangents that are not finite are its singular elements.
 #include "check/singular.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string index_text(const Shape& shape, std::int64_t element) {
   return text.empty() ? text : text + ']';
 }
 
-// "operand 1 [0] [3] and 2 more, operand 0 [1]": where derivatives by finite elements are not finite.
+// "operand 1 [0] [3] and 2 more, operand 0 [1]": the elements by which derivatives are not finite.
 std::string singular_operands(const Subject& one, const MaybeTensors& cotangents) {
   std::string text;
   for (std::size_t k = 0; k < cotangents.size(); ++k) {

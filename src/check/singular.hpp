@@ -1,6 +1,6 @@
-// singular.hpp - operations that are not finite, or whose derivatives are not, at operands that are: log and
-// sqrt at 0, a division by 0 that a mask leaves out. By docs/conventions.md that is no fault of a rule, and
-// there is nothing to compare there; a note says where.
+// singular.hpp - operations that are not finite, or whose derivatives are not, at finite operands: log and
+// sqrt at 0, a division by 0 that a mask removes. By docs/conventions.md that is no fault of a rule, and
+// there is nothing to compare there; a note names the elements.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// subject.hpp - what is tested: a graph at a point.
+// subject.hpp - Subject: a graph at a point, which is tested.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// terms.hpp - how large the numbers are that an output is summed from: what cancels leaves their rounding.
+// terms.hpp - the magnitude of the terms of which an output is the sum: if they cancel, their rounding
+// remains.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +14,10 @@
 
 namespace tidu::check {
 
-/// For every value x of `graph` (inner graphs written out) the sum of |x| |dy/dx| over its elements, y being
-/// the output: what relative changes of x move y by. The largest of them, for one element of y on average. A
-/// sum 1e8 - 1e8 has 1e8. At least as large as an element of y where y is linear in some value, but for
-/// random signs. 0 where there is no derivative. The graph has no externals.
+/// For every value x of `graph` (inner graphs inlined) the sum of |x| |dy/dx| over its elements, y being the
+/// output: the effect on y of relative changes of x. The largest of them, for one element of y on average. A
+/// sum 1e8 - 1e8 has 1e8. At least as large as an element of y if y is linear in some value, except for
+/// random signs. 0 if there is no derivative. The graph has no externals.
 class Terms {
  public:
   Terms(const Graph& graph, std::size_t output, const Executor& executor);

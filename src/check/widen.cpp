@@ -45,7 +45,7 @@ class Widener {
     return Literal::of<float>(wide(from.type()), numbers);
   }
 
-  // By ascending id, so that ids stay what they are.
+  // By ascending id, so that ids are unchanged.
   Graph make(const Graph& from) {
     GraphBuilder builder(from.name(), from.primitives(), {.deduplicate = false});
     std::unordered_map<const OpRecord*, Op> ops;

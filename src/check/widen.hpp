@@ -1,4 +1,4 @@
-// widen.hpp - graphs of f16 and bf16 in f32, in which differences tell something.
+// widen.hpp - graphs of f16 and bf16 converted to f32, in which differences are meaningful.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,9 @@ namespace tidu::check {
 
 /// Is anything in the graph, or in one that an attribute holds, of f16 or bf16?
 bool has_sixteen_bits(const Graph& graph);
-/// The same graph with f32 in the place of f16 and bf16: types, dtypes and tensors in attributes, graphs
-/// there. Values and operations have the same ids. Nothing where that is no graph (a bitcast to 16 bits).
+/// The same graph with f32 for f16 and bf16: types, dtypes and tensors in attributes, and graphs there.
+/// Values and operations have the same ids. Nothing if the conversion gives no valid graph (a bitcast to 16
+/// bits).
 std::optional<Graph> widened(const Graph& graph);
 /// The tensor, of f32 if it is of f16 or bf16.
 Tensor widened(const Tensor& tensor);

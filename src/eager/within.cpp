@@ -119,7 +119,8 @@ class Search {
   RegionExecution execution_;
 };
 
-// For a graph that is a derivative of `derived`.
+// For an operation of the derivative: `derived` names it, and operation `index` of the graph is the one that
+// it derives from.
 std::string sentence(const Graph& graph, std::uint32_t index, std::string_view derived, const Found& found) {
   return str("\n  within it first in the derivative of ", named(graph, index),
              found.inside.empty() ? str(": the result of ", derived, ' ', found.statistics) : found.inside);

@@ -166,8 +166,8 @@ class Batcher final : public Emitter, public detail::InnerServices {
                              results.size()));
     }
     for (std::size_t slot = 0; slot < results.size(); ++slot) {
-      // A barrier passes each operand on as it is; what holds graphs says of each result by its type whether
-      // anything batched reaches it.
+      // A barrier passes each operand on unchanged; for an operation that holds graphs, each result's type
+      // shows whether a batched value reaches it.
       const Type type = graph_.type(operation.output(slot));
       const bool carried = primitive.has_trait(Trait::barrier)
                                ? batched_[operation.input(slot)] != 0

@@ -1,5 +1,5 @@
-// derive.hpp - Derivation: what jvp, vjp and the Jacobians share. The graph under construction is the
-// augmented primal graph, to which inputs, the linear or transposed graph, and outputs are added.
+// derive.hpp - Derivation: the part that jvp, vjp and the Jacobians share. The graph under construction is
+// the augmented primal graph, to which inputs, the linear or transposed graph, and outputs are added.
 #pragma once
 
 #include <memory>

@@ -94,7 +94,7 @@ class Linearizer final : public Emitter, public detail::InnerServices {
     }
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       current_ = i;
-      // The rule of an operation that holds a graph puts another one in its place.
+      // The rule of an operation that holds a graph replaces it by another one.
       const bool replaced = active_[i] != 0 && graph_.operation(i).primitive().has_trait(Trait::holds_graph);
       if (!copies_primal_ && !replaced) copy_operation(i);
       if (active_[i] != 0) differentiate(i);
@@ -271,9 +271,9 @@ class Linearizer final : public Emitter, public detail::InnerServices {
     return linear_.make_role(flags());
   }
 
-  // What is added to a tangent and is none has to be zero: else the tangent were affine, of which reverse
-  // mode would lose the constant. Of other operations that are linear in several operands jointly, such as a
-  // padding, such an operand may be masked out again.
+  // A term of a sum with a tangent that is no tangent itself has to be zero: otherwise the tangent would be
+  // affine, and reverse mode would lose the constant. In other operations that are linear in several operands
+  // jointly, such as a pad, such an operand may be masked out later.
   void require_zeros(const Op& op) {
     for (std::size_t i = 0; i < ids_.size(); ++i) {
       if ((ids_[i] & linear_bit) != 0 || is_zero(ids_[i])) continue;
@@ -316,7 +316,7 @@ class Linearizer final : public Emitter, public detail::InnerServices {
     }
     for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
       results_.push_back(primal_value(operation.output(slot)));
-    // The tangents may all have turned out absent.
+    // All tangents may have turned out absent.
     if (std::all_of(operand_tangents_.begin(), operand_tangents_.end(),
                     [](const Value& t) { return t.emitter() == nullptr; }))
       return;
@@ -353,7 +353,8 @@ class Linearizer final : public Emitter, public detail::InnerServices {
     }
   }
 
-  // What linearity alone says. Joint: f(t0, t1, …), zeros for absent ones. Bilinear: f(t0, y) + f(x, t1).
+  // The JVP that follows from linearity. Joint: f(t0, t1, …), zeros for absent ones. Bilinear: f(t0, y) +
+  // f(x, t1).
   Derivatives jvp_of_linear(const JvpContext& c, const Linearity& spec) {
     for (std::size_t i = 0; i < c.primals().size(); ++i) {
       if (c.active(i) && !spec.includes(i))

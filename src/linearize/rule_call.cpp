@@ -1,5 +1,5 @@
-// rule_call.cpp - errors of rules, and graphs that operations hold: linearized, transposed and batched in
-// closed form, so that residuals travel by inputs and outputs.
+// rule_call.cpp - errors of rules; and graphs that operations hold: linearized, transposed and batched in
+// closed form, with residuals as outputs and inputs.
 #include "linearize/rule_call.hpp"
 
 #include "graph/foreign_exception.hpp"
@@ -8,7 +8,7 @@ namespace tidu::detail {
 
 namespace {
 
-// The place of an operation, which one of a linear graph has from what it derives from.
+// The source location of an operation; one of a linear graph has that of the operation that it derives from.
 std::string place_of(const Graph& graph, std::uint32_t operation, const Graph* primal) {
   const std::uint32_t origin = graph.operation(operation).origin();
   const bool knows_origin = primal != nullptr && origin < primal->num_operations();
@@ -139,7 +139,7 @@ InnerTransposition InnerGraphs::transpose(const Graph& graph, const std::vector<
   const Transposition transposition = transpose_inner(graph, options, *this);
 
   InnerTransposition inner;
-  // Inputs get names by position: what runs the inner graph sees the same graph for the same structure.
+  // Inputs get names by position, so that equal structures give equal inner graphs.
   std::vector<std::string> names;
   const std::size_t parameters = linear_inputs.size() - options.linear_inputs->size();
   for (std::size_t i = 0; i < transposition.graph.inputs().size(); ++i) {

@@ -1,5 +1,5 @@
-// rule_call.hpp - what the transforms share: the errors of rules, the checks on what a rule returns, the memo
-// of graphs that operations hold, and closed forms of linear graphs.
+// rule_call.hpp - functions that the transforms share: the errors of rules, the checks of a rule's results,
+// the memo of graphs that operations hold, and closed forms of linear graphs.
 #pragma once
 
 #include <map>
@@ -18,29 +18,31 @@ namespace tidu::detail {
 
 using RuleKind = ADRuleError::Rule;
 
-/// Throws: `message`, the primitive, and the operation's place. `primal`: what the operations of a linear
-/// graph derive from, where that is known.
+/// Throws: `message`, the primitive, and the operation's source location. `primal`: the graph from which the
+/// operations of a linear graph derive, if it is known.
 [[noreturn]] void raise_rule_error(RuleKind rule, const Graph& graph, std::uint32_t operation,
                                    const std::string& message, const Graph* primal = nullptr);
 
-/// What to say of a default-constructed Value among the tangents or cotangents of a rule.
+/// The message for a default-constructed Value among the tangents or cotangents of a rule.
 std::string unset_derivative(std::string_view what, std::size_t index);
 
-/// For a catch (...): throws an Error of what a rule threw that is none, with the operation's place.
+/// For a catch (...): throws an Error for an exception of a rule that is none, with the operation's source
+/// location.
 [[noreturn]] void raise_foreign(RuleKind rule, const Graph& graph, std::uint32_t operation,
                                 const Graph* primal);
 
-/// "another's" or "a default-constructed Value": an operand of what a rule emits that is none of its values.
+/// "another's" or "a default-constructed Value": an operand of an operation of a rule that is not the rule's
+/// value.
 inline std::string_view foreign_value(const Value& value) {
   return value.emitter() == nullptr ? "a default-constructed Value" : "another's";
 }
 
-/// Throws an Error that came out of a rule, with the operation's place where it does not say that itself.
+/// Rethrows an Error of a rule, with the operation's source location if the error has none.
 [[noreturn]] void raise_from_rule(const Error& error, RuleKind rule, const Graph& graph,
                                   std::uint32_t operation, const Graph* primal);
 
-/// Runs a rule; an Error that comes out of it is told where the rule was running, and what is none becomes
-/// one. `primal`: what the operations of a linear graph derive from, where that is known.
+/// Runs a rule. An Error that it throws gets the operation's location, and other exceptions become an Error.
+/// `primal`: the graph from which the operations of a linear graph derive, if it is known.
 template <class Body>
 auto in_rule(RuleKind rule, const Graph& graph, std::uint32_t operation, Body&& body,
              const Graph* primal = nullptr) {
@@ -63,9 +65,10 @@ inline Values results_from(Value first, const GraphBuilder& builder, ValueId id)
   return results;
 }
 
-/// The rules reach linearize, transpose and batch of inner graphs through this; results are kept for the
-/// length of one transform, but with a context without a cache key. What runs on inner graphs shares it, at
-/// any depth: a loop is derived more than once, for its carries, and so would be, each time, those in it.
+/// Rules call linearize, transpose and batch for inner graphs through this; results are cached for the
+/// duration of one transform, except with a context without a cache key. Transforms of inner graphs share it,
+/// at any depth: a loop is derived more than once, for its carries, and without a cache the loops in it would
+/// be derived more often at each level.
 class InnerGraphs final {
  public:
   explicit InnerGraphs(ADContext* context, bool wide_accumulation = true)

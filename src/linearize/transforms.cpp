@@ -1,5 +1,5 @@
-// transforms.cpp - jvp, vjp, grad, hvp: linearize, perhaps transpose, and write the result behind the
-// augmented primal graph.
+// transforms.cpp - jvp, vjp, grad, hvp: linearize, perhaps transpose, and append the result to the augmented
+// primal graph.
 #include "tidu/linearize/transforms.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // transpose.cpp - one backward sweep over a linear graph. Cotangents are indexed by the linear graph's value
-// ids, added where they meet, and dropped when their operation has been transposed.
+// ids, summed per value, and dropped when their operation has been transposed.
 #include "tidu/linearize/transpose.hpp"
 
 #include <array>
@@ -110,8 +110,8 @@ class Transposer {
     detail::raise_rule_error(RuleKind::transpose, graph_, target_.current, message, options_.primal);
   }
 
-  // What is neither floating nor complex carries no cotangent, and is no parameter where it depends on what
-  // the graph is to be linear in.
+  // A value that is neither floating nor complex has no cotangent, and must not depend on the inputs in which
+  // the graph is to be linear.
   [[noreturn]] void refuse_dependent(std::uint32_t index) {
     target_.current = index;
     rule_error(detail::str("expected operations that are linear in the linear inputs of ",
@@ -120,8 +120,8 @@ class Transposer {
                            " that depends on them and that a linear operation reads"));
   }
 
-  // Marks what depends on the linear inputs, and emits the rest (constants, functions of parameters) where it
-  // is needed.
+  // Marks the values that depend on the linear inputs, and emits the others (constants, functions of
+  // parameters) if they are needed.
   void spread() {
     std::vector<bool> needed(graph_.num_values(), false);
     bool any = false;
@@ -174,7 +174,7 @@ class Transposer {
     }
   }
 
-  // The one place where cotangents are summed.
+  // The only function in which cotangents are summed.
   void receive(ValueId id, Value cotangent) {
     Value& slot = cotangents_[id];
     if (slot.emitter() == nullptr) {
@@ -187,10 +187,9 @@ class Transposer {
   }
 
   // Note [Wide accumulation]: a sum of n numbers of 16 bits that is rounded to 16 bits after each term is off
-  // by up to n/2 units in the last place, and stands still once it is 2^8 (bf16) or 2^11 (f16) times a term.
-  // So it is held in f32, and rounded when the cotangent is read. Two terms are added as they are, in 16
-  // bits: that is f32 arithmetic rounded once. The second term waits until a third comes or the value is
-  // reached.
+  // by up to n/2 units in the last place, and stagnates once it is 2^8 (bf16) or 2^11 (f16) times a term. So
+  // it is held in f32, and rounded when the cotangent is read. Two terms are added in 16 bits, which is f32
+  // arithmetic rounded once. The second term waits until a third one arrives or the value is reached.
   bool is_held_wide(ValueId id) const {
     const DType dtype = graph_.type(id).dtype();
     return options_.wide_accumulation && accumulation_dtype(dtype) != dtype;

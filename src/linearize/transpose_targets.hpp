@@ -1,4 +1,4 @@
-// transpose_targets.hpp - where transpose rules write to: a GraphBuilder, or an emitter of the user's.
+// transpose_targets.hpp - the emitters of transpose rules: a GraphBuilder, or an emitter of the user.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Target : public Emitter {
   const PrimitiveSet& primitives() const override { return graph_.primitives(); }
   /// A value of the caller's, linear or not, as a value of this emitter.
   virtual Value enter(Value value, bool is_linear) = 0;
-  /// The caller's value behind a value of this emitter.
+  /// The caller's value of a value of this emitter.
   virtual Value leave(Value value) = 0;
   virtual bool is_linear(Value value) const = 0;
   std::uint32_t current = no_index;
@@ -55,14 +55,14 @@ class Target : public Emitter {
   bool any_linear_ = false;
 };
 
-// Writes into a GraphBuilder, with roles and origins. The top bit of an id says that the value is linear: the
-// bit belongs to the handle and not to the value behind it, for a seed may be merged with a constant that a
-// rule uses. The next bit says that the negative of the value is meant, see Note [Signs].
+// Emits into a GraphBuilder, with roles and origins. The top bit of an id says that the value is linear: the
+// bit belongs to the handle and not to the value in the graph, since a seed may be merged with a constant
+// that a rule uses. The next bit marks the negative of the value, see Note [Signs].
 //
-// Note [Signs]: a negated cotangent is not written down but carried through every operation that is linear in
-// it, and settled where cotangents meet, a + (-b) being a - b, or where it leaves. So transposing a
-// subtraction costs nothing. Operations that hold graphs get the negated cotangent itself: what a user wrote
-// for backward in there need not be odd (a clipped cotangent, a constant part).
+// Note [Signs]: a negation of a cotangent is not emitted but carried through every operation that is linear
+// in it. It is applied where cotangents are summed, a + (-b) being a - b, or where the cotangent leaves. So
+// transposing a subtraction costs nothing. Operations that hold graphs get the negated cotangent itself: a
+// user's backward rule in them need not be odd (a clipped cotangent, a constant part).
 class BuilderTarget final : public Target {
  public:
   BuilderTarget(const Graph& graph, GraphBuilder& builder) : Target(graph), builder_(builder) {

@@ -78,7 +78,7 @@ struct CompileCache::State {
     }
   }
 
-  // In the child, what other threads were making never comes.
+  // In the child, entries that other threads were making are never completed.
   void forget_others() {
     for (auto at = entries.begin(); at != entries.end();) {
       const auto entry = at++;
@@ -116,7 +116,7 @@ std::shared_ptr<const void> CompileCache::find_or_make(const CacheRequest& reque
       s.entries.splice(s.entries.begin(), s.entries, entry);
       return entry->value;
     }
-    // Whoever asks for what it is making itself would wait for ever.
+    // A thread that asks for an entry that it is making itself would wait for ever.
     if (entry->maker == std::this_thread::get_id()) {
       ++s.counters.misses;
       lock.unlock();
