@@ -1,4 +1,4 @@
-// emit.cpp - writing graphs down: emitters, which builders have and rules are given, and builders.
+// emit.cpp - emitters, of builders and for rules, and builders.
 #include "c/support.hpp"
 #include "graph/json_attributes.hpp"
 #include "graph/nearest.hpp"

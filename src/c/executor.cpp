@@ -2,8 +2,9 @@
 // memory.
 //
 // Note [Workspaces] A run on memory reads small inputs from, and writes outputs to, tensors that the program
-// keeps between runs, one set at a time: who comes while it is in use makes another, and the last one that is
-// given back stays. So a run of small values allocates nothing. Large inputs are read where they are.
+// keeps between runs, one set at a time. A run that starts while it is in use makes another set, and the last
+// one that is returned stays. So a run of small values allocates nothing. Large inputs are read without a
+// copy.
 #include "c/executor.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // executor.hpp - the handle of executors: tidu's own, which run graphs on tensors, and those of functions in
-// C; and Operand, a counted void*, of which every tape of the C interface is.
+// C; and Operand, a counted void*, the operand of every tape of the C interface.
 #pragma once
 
 #include "c/support.hpp"
@@ -21,9 +21,9 @@ struct tidu_executor : tidu::c_detail::Counted {
   virtual ~tidu_executor() = default;
   virtual void retain_operand(void* operand) const noexcept = 0;
   virtual void release_operand(void* operand) const noexcept = 0;
-  /// Who runs tapes of its operands.
+  /// The executor of tapes.
   virtual const tidu::c_detail::TapeExecutor& tapes() const = 0;
-  /// Who runs graphs on tensors, or null.
+  /// The executor of graphs on tensors, or null.
   virtual const tidu::Executor* tensors() const { return nullptr; }
   /// The same where it compiles, or null.
   virtual const tidu::CpuExecutor* compiler() const { return nullptr; }

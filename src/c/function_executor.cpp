@@ -1,5 +1,5 @@
-// function_executor.cpp - an executor of tapes made of functions in C. Operands are counted by the functions;
-// what was made of a graph is kept with the graph.
+// function_executor.cpp - an executor of tapes made of functions in C. The functions count operands; the
+// compiled form of a graph is kept with the graph.
 #include <set>
 
 #include "c/executor.hpp"
@@ -14,7 +14,8 @@ struct FunctionExecutor;
 
 class Prepared;
 
-// What an executor prepared, for as long as both it and the graph are there: who goes first discards it.
+// Results of `prepare`, which live as long as both executor and graph: the destruction of either discards
+// them.
 struct Registry {
   explicit Registry(const tidu_executor_functions& of) : functions(of) {}
   void discard(void* data) const { functions.discard(functions.user, data); }
@@ -23,7 +24,7 @@ struct Registry {
   std::set<const Prepared*> prepared;
 };
 
-// What is kept with a graph: a handle of it for callbacks, and what `prepare` gave.
+// An entry of a graph: a handle of it for callbacks, and the result of `prepare`.
 class Prepared {
  public:
   Prepared(const Graph& graph, const std::string& name, const std::shared_ptr<Registry>& registry);

@@ -1,5 +1,5 @@
 // primitive.cpp - primitives of functions in C. The record derives from Primitive, so that a rule finds the
-// functions by the op that it is given. Records are never freed, as graphs refer to them.
+// functions by its op. Records are never freed, since graphs refer to them.
 #include <algorithm>
 #include <deque>
 
@@ -224,7 +224,8 @@ tidu_status tidu_primitive_create(const tidu_primitive_functions* functions,
     fill(call, options_of(call, functions, "functions"), *made);
     static std::mutex mutex;
     static std::deque<std::unique_ptr<const tidu_primitive>>& all =
-        *new std::deque<std::unique_ptr<const tidu_primitive>>();  // whoever frees nothing at exit finds them
+        *new std::deque<std::unique_ptr<const tidu_primitive>>();  // reachable for leak checkers, since it is
+                                                                   // never freed
     const std::lock_guard lock(mutex);
     all.push_back(std::move(made));
     *primitive = all.back().get();

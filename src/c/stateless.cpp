@@ -1,5 +1,5 @@
-// stateless.cpp - tidu_jvp_run and tidu_vjp_run: derivatives for hosts that keep tapes of their own. A graph
-// handle keeps what was derived of it, by the inputs that have tangents or want gradients.
+// stateless.cpp - tidu_jvp_run and tidu_vjp_run: derivatives for hosts that record their own tapes. A graph
+// handle keeps its derivatives, by the inputs that have tangents or want gradients.
 #include <algorithm>
 
 #include "c/executor.hpp"
@@ -14,7 +14,8 @@ using Derive = Derivative (*)(const Graph&, const Names&, const DerivativeOption
 
 constexpr std::size_t max_kept = 64;  // derivatives of one graph
 
-// Derived without the lock, as rules may be a user's; who comes second takes what is there.
+// Derived without the lock, since rules may be a user's; of two threads, the second uses the result of the
+// first.
 std::shared_ptr<const Derivative> derived(const tidu_graph& graph, StatelessKey key, Derive derive) {
   auto& kept = graph.stateless;
   {
@@ -28,7 +29,7 @@ std::shared_ptr<const Derivative> derived(const tidu_graph& graph, StatelessKey 
   return kept.emplace(std::move(key), std::move(made)).first->second;
 }
 
-// The gradients alone: outputs that nobody wants are not computed.
+// The gradients alone: unwanted outputs are not computed.
 Derivative gradients_alone(const Graph& graph, const Names& wrt, const DerivativeOptions& options) {
   Derivative made = vjp_parts(graph, wrt, options);
   std::vector<std::size_t> wanted;

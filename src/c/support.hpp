@@ -1,6 +1,6 @@
-// support.hpp - what all functions of the C interface are made of: handles that are counted, guarded(), which
-// turns what is thrown into a status and the thread's error text, checks of arguments, and the calls of
-// callbacks, whose failures become Errors again.
+// support.hpp - helpers of all functions of the C interface: counted handles, guarded(), which turns
+// exceptions into a status and the thread's error text, checks of arguments, and the calls of callbacks,
+// whose failures become Errors again.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@
 
 namespace tidu::c_detail {
 
-/// What handles are counted by.
+/// The reference count of handles.
 struct Counted {
   mutable std::atomic<std::uint32_t> references{1};
 };
@@ -58,7 +58,7 @@ class Held {
 void set_error_text(std::string_view text) noexcept;
 /// Counts the texts that were set on this thread.
 std::uint64_t num_error_texts() noexcept;
-/// In a handler: the status of what is being handled, of which the text is kept.
+/// In a handler: the status of the exception, whose text is kept.
 tidu_status failed();
 
 /// One call of a function of the interface, which checks arguments for it.
@@ -106,7 +106,7 @@ Options options_of(const Call& call, const Options* given, const char* name) {
   return options;
 }
 
-/// Runs the body of a function; what it throws becomes a status.
+/// Runs the body of a function; its exceptions become a status.
 template <class Body>
 tidu_status guarded(const char* function, Body&& body) {
   try {
@@ -132,11 +132,12 @@ inline void clear(std::uint32_t* results, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) results[i] = TIDU_ABSENT;
 }
 
-/// A callback that is being called: made before, asked afterwards.
+/// A callback during its call: made before, checked afterwards.
 class Callback {
  public:
   explicit Callback(const char* what) : what_(what), texts_(num_error_texts()) {}
-  /// Throws Error of that kind with what the callback said, unless it is TIDU_OK. `of`: whose callback.
+  /// Throws Error of that kind with the callback's text, unless the status is TIDU_OK. `of` names the
+  /// callback.
   void check(tidu_status status, std::string_view of) const {
     if (status != TIDU_OK) fail(status, of);
   }
@@ -147,7 +148,7 @@ class Callback {
   std::uint64_t texts_;
 };
 
-/// As the interface tells types.
+/// The type in the form of the interface.
 inline tidu_type shown(Type type) {
   return {static_cast<tidu_dtype>(type.dtype()), static_cast<std::uint32_t>(type.rank()),
           type.shape().data()};
@@ -182,7 +183,7 @@ struct tidu_graph : tidu::c_detail::Counted {
   /// The graph as invocations of it are recorded; made the first time.
   tidu::eager::RecordedGraph recorded() const;
   tidu::Graph graph;
-  mutable std::mutex mutex;  // guards what follows
+  mutable std::mutex mutex;  // guards the members below
   mutable std::optional<tidu::eager::RecordedGraph> recorded_graph;
   mutable std::map<tidu::c_detail::StatelessKey, std::shared_ptr<const tidu::Derivative>> stateless;
 };

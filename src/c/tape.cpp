@@ -66,7 +66,7 @@ void record_and_give(const Call& call, tidu_recorder& to, const eager::RecordedG
   made.give(variables);
 }
 
-// Types of the operands: those that are given, or what the executor says.
+// Types of the operands: the given ones, or those that the executor describes.
 std::vector<Type> operand_types(const Call& call, const tidu_recorder& recorder, const Invocation& invocation,
                                 const tidu_type* given) {
   std::vector<Type> types;

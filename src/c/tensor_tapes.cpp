@@ -1,5 +1,5 @@
 // tensor_tapes.cpp - tapes of tidu_tensor operands: a BackwardExecutor that takes the tensors out of their
-// handles, asks one of tidu's executors, and puts results into new handles.
+// handles, calls one of tidu's executors, and puts results into new handles.
 #include "c/executor.hpp"
 
 namespace tidu::c_detail {
@@ -20,7 +20,7 @@ class TensorTapes final : public TapeExecutor {
                                        std::span<const Operand* const> inputs) const override {
     return wrapped(inner_.run_transposed_linear(call, unwrapped(inputs)));
   }
-  // A handle that nobody else refers to gives its tensor away.
+  // The tensor of a handle without other references is moved.
   Result<Operand> add_operands(const eager::AddCall& call, Operand a, const Operand& b) const override {
     auto* handle = static_cast<tidu_tensor*>(a.data());
     const bool alone = handle->references.load(std::memory_order_acquire) == 1;

@@ -15,7 +15,7 @@ struct Command {
   std::string_view name;
   std::string_view synopsis;
   std::string_view help;
-  std::string_view result;  ///< what is printed; "\n" begins a further line
+  std::string_view result;  ///< the printed result; "\n" begins a further line
 };
 
 constexpr Command commands[] = {
@@ -48,7 +48,7 @@ constexpr Command commands[] = {
 
 struct Option {
   std::string_view name;
-  std::string_view value;     ///< what stands behind it: words to choose from, or a form; empty for a flag
+  std::string_view value;     ///< its argument: words to choose from, or a form; empty for a flag
   std::string_view commands;  ///< those that take it
   std::string_view help;      ///< "\n" begins a further line
   bool required = false;

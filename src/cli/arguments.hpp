@@ -32,11 +32,10 @@ struct Arguments {
   bool help = false;
 };
 
-/// Throws Error (invalid_argument) for what the command does not take.
+/// Throws Error (invalid_argument) for an option or word that the command does not have.
 Arguments parse_arguments(std::span<const std::string> words);
-/// What `program --help` or `program COMMAND --help` prints; `command` may be empty. `backends`: the names
-/// that
-/// --backend takes, the default first.
+/// The text of `program --help` or `program COMMAND --help`; `command` may be empty. `backends`: the
+/// arguments of --backend, the default first.
 void print_help(std::ostream& out, std::string_view program, std::string_view command,
                 std::span<const std::string> backends);
 

@@ -1,4 +1,4 @@
-// check.cpp - the command check: are the derivatives of this graph right, and if not, whose rule is at fault?
+// check.cpp - the command check: are the derivatives of this graph right, and if not, which rule is wrong?
 #include "tidu/check/check_gradients.hpp"
 
 #include <ostream>

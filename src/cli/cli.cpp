@@ -1,4 +1,4 @@
-// cli.cpp - from words to an exit status: which command, and what becomes of errors.
+// cli.cpp - from words to an exit status: selects the command and reports errors.
 #include "tidu/cli/cli.hpp"
 
 #include <iostream>

@@ -1,5 +1,4 @@
-// derivatives.cpp - eval, jvp, vjp, grad, hvp, jac: make the graph that is asked for, run it, and say which
-// output is what.
+// derivatives.cpp - eval, jvp, vjp, grad, hvp, jac: make the requested graph, run it, and label its outputs.
 #include "cli/commands.hpp"
 #include "cli/job.hpp"
 

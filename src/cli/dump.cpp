@@ -20,7 +20,7 @@ namespace tidu::cli {
 
 namespace {
 
-// What Graphviz makes of `dot`. Throws Error (execution) when it is not there or fails.
+// Runs Graphviz on `dot`. Throws Error (execution) if it is not installed or fails.
 std::string render_svg(const std::string& dot) {
   const auto fail = [](std::string_view got) {
     throw Error(ErrorKind::execution,
@@ -40,7 +40,7 @@ std::string render_svg(const std::string& dot) {
   for (std::size_t count = 0; (count = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
     svg.append(buffer, count);
   const int status = pclose(pipe);
-  constexpr int not_found = 127;  // what the shell gives
+  constexpr int not_found = 127;  // exit status of the shell for it
   if (WIFEXITED(status) && WEXITSTATUS(status) == not_found)
     fail("it is not installed; --format dot gives its input");
   if (status != 0 || svg.empty()) fail(detail::str("it failed with status ", status));
@@ -52,7 +52,7 @@ void write_keys(std::ostream& out, const Graph& graph) {
     out << "  key %" << id << ' ' << to_hex(graph.key(id)) << '\n';
 }
 
-// What a stage shows: a graph, and the program that it is of, if it is of one.
+// The content of a stage: a graph, and its program if it has one.
 struct Stage {
   Graph graph;
   std::optional<Program> program;

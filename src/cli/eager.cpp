@@ -1,6 +1,6 @@
-// eager.cpp - eval, jvp, vjp, grad, hvp, jac with --eager: every operation executed and recorded on its own,
-// derivatives by running the tape backward. A jvp is the backward of the backward: cotangents that go in as
-// leaves come out multiplied by the transposed Jacobian, which is linear in them, so its own transposition is
+// eager.cpp - eval, jvp, vjp, grad, hvp, jac with --eager: every operation is executed and recorded by
+// itself, and derivatives run the tape backward. A jvp is the backward of the backward: cotangents that are
+// leaves are multiplied by the transposed Jacobian, which is linear in them, so the transpose of this map is
 // the Jacobian. With --batched every floating or complex input is mapped, which keeps gradients per example.
 #include <algorithm>
 #include <cstring>
@@ -36,7 +36,7 @@ EagerValues as_values(const std::vector<Tensor>& tensors, std::size_t from, std:
   return values;
 }
 
-// What the command line adds to the inputs, aligned with the inexact outputs, put at those outputs.
+// The cotangents that the command line gives in addition to the inputs, aligned with the inexact outputs.
 EagerValues cotangents_of(const Job& job, const EagerRun& run, const std::vector<Tensor>& tensors) {
   EagerValues seeds(run.outputs().size());
   std::size_t next = job.graph().inputs().size();
@@ -56,7 +56,7 @@ JsonObject with_outputs_of(const EagerRun& run) {
 
 bool profiled(const Session& session) { return session.arguments.profile_file.has_value(); }
 
-// Writes the profile that was asked for, then the result.
+// Writes the profile, if one is requested, then the result.
 int finish(const Session& session, const Job& job, const EagerRun& run, const JsonObject& object) {
   if (run.profile() != nullptr) write_file(*session.arguments.profile_file, run.profile()->to_chrome_trace());
   return job.print(object);
@@ -68,7 +68,7 @@ JsonObject::Named named(const Job& job, const std::vector<std::size_t>& wrt, con
   return object;
 }
 
-// Tangents by `body`: where a transpose rule is missing, forward mode may need none.
+// Tangents by `body`: if a transpose rule is missing, forward mode may not need it.
 template <class Body>
 auto tangents_by_reverse_mode(Body&& body) {
   try {
@@ -208,7 +208,7 @@ std::vector<std::size_t> jacobian_inputs(const Job& job) {
   return wrt;
 }
 
-// How many unit vectors a type has; without elements one that is empty, which tells where paths lead.
+// The number of unit vectors of a type; for no elements one empty vector, which shows the dependences.
 std::int64_t num_unit_vectors(Type type) { return std::max<std::int64_t>(type.size(), 1); }
 
 Tensor unit_vector(Type type, std::int64_t at) {

@@ -1,4 +1,4 @@
-// eager_run.cpp - executing and recording operation by operation, and running backward.
+// eager_run.cpp - executes and records operation by operation, and runs backward.
 #include "cli/eager_run.hpp"
 
 #include <charconv>
@@ -16,8 +16,8 @@ const eager::BackwardExecutor<Tensor>& eager_executor(const Executor& executor) 
               detail::str("--eager: expected a backend that runs tapes, got \"", executor.name(), '"'));
 }
 
-// Index of the last operation that reads each value; no_index for those that stay: outputs, and what nobody
-// reads.
+// Index of the last operation that reads each value; no_index for values that stay: outputs, and those
+// without readers.
 std::vector<std::uint32_t> last_uses(const Graph& graph) {
   std::vector<std::uint32_t> last(graph.num_values(), no_index);
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
@@ -48,7 +48,7 @@ EagerValue EagerRun::leaf(Tensor tensor) {
   return {{slot.key(), slot.trace().hold(), true, 0}, std::move(tensor)};
 }
 
-// "file:line" taken apart; the tape keeps a pointer to the file's name.
+// Splits "file:line"; the tape keeps a pointer to the file's name.
 Where EagerRun::where_of(const Operation& operation) {
   const std::string_view text = operation.where();
   const std::size_t colon = text.rfind(':');

@@ -26,7 +26,7 @@ class EagerRun {
  public:
   /// Executes the job's graph; inputs at the positions `wrt` are leaves, all others constants. With
   /// `profiled` a profile is kept. Throws Error (invalid_argument) when the job's executor runs no tapes;
-  /// what fails names operation and file.
+  /// errors name operation and file.
   EagerRun(const Job& job, const std::vector<std::size_t>& wrt, bool profiled);
   EagerRun(const EagerRun&) = delete;
   EagerRun& operator=(const EagerRun&) = delete;
@@ -35,7 +35,7 @@ class EagerRun {
   const EagerValues& outputs() const { return outputs_; }
   /// The leaves, aligned with `wrt`.
   const EagerValues& leaves() const { return leaves_; }
-  /// What was executed, recorded and run backward so far, or null.
+  /// The profile of all executions, recordings and backward calls so far, or null.
   const eager::Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
   /// A leaf of its own.
   EagerValue leaf(Tensor tensor);
@@ -57,7 +57,7 @@ class EagerRun {
 
   const Job& job_;
   const eager::BackwardExecutor<Tensor>& executor_;
-  std::deque<std::string> files_;  // that places on the tape point to
+  std::deque<std::string> files_;  // file names to which source locations on the tape point
   std::optional<eager::Profile> profile_;
   eager::Recorder<Tensor> recorder_;
   std::deque<eager::Leaf<Tensor>> slots_;

@@ -1,4 +1,4 @@
-// io.cpp - reading what the command is given and writing what it gives back.
+// io.cpp - reads the command's input files and writes its output.
 #include "cli/io.hpp"
 
 #include <cerrno>

@@ -16,7 +16,7 @@ namespace tidu::cli {
 /// A file as messages name it.
 std::string shown_path(const std::string& path);
 
-/// Runs `body` and puts the file before the message of what it throws.
+/// Runs `body` and prefixes the messages of its errors with the file.
 template <class Body>
 auto in_file(const std::string& path, Body&& body) {
   try {

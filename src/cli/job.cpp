@@ -1,4 +1,4 @@
-// job.cpp - files held against the graph: names, types, and the axis of --batched.
+// job.cpp - checks files against the graph: names, types, and the axis of --batched.
 #include "cli/job.hpp"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ Job::Job(const Session& session)
   find_batch(by_input);
   for (std::size_t i = 0; i < by_input.size(); ++i) {
     const std::string what = detail::str(shown_path(file), ": input ", detail::shortened(names_[i]));
-    if (!by_input[i] && batched_[i] && !size_)  // whose extent nothing tells
+    if (!by_input[i] && batched_[i] && !size_)  // its extent is unknown
       refuse(detail::str(what, ": expected a tensor of type ", graph_.type(graph_.inputs()[i]),
                          " with a leading axis, got none"));
     if (!by_input[i]) refuse(detail::str(what, ": expected a tensor of type ", input_type(i), ", got none"));

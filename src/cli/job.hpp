@@ -1,5 +1,5 @@
-// job.hpp - the graph and the tensors of a command line, read and checked against one another, so that
-// messages speak of files, options and names before anything is derived or run.
+// job.hpp - the graph and the tensors of a command line, read and checked against each other before
+// derivation or execution, so that messages name files, options and names.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Job {
   /// By which files and options name the inputs, and results their derivatives.
   const Names& names() const { return names_; }
   const Executor& executor() const { return *executor_; }
-  /// For the inputs of the graph, then what was added.
+  /// The tensors for the inputs of the graph, then the additional ones.
   const std::vector<Tensor>& tensors() const { return tensors_; }
   /// The inputs that --wrt names; empty when it is not given. Checked: known, floating or complex, no two
   /// equal.
@@ -36,18 +36,18 @@ class Job {
   /// Adds the cotangents of the floating and complex outputs, zero where C.json has null.
   void add_cotangents();
 
-  /// What `derive` gives for the graph; its errors name the graph's file.
+  /// The result of `derive` for the graph; its errors name the graph's file.
   template <class Derive>
   auto derive(Derive&& derive) const {
     return in_file(session_.arguments.graph_file, [&] { return derive(graph_); });
   }
-  /// Runs a graph whose inputs are those of the dump, then what was added; mapped over the leading axis with
-  /// --batched.
+  /// Runs a graph whose inputs are those of the dump, then the additional ones; mapped over the leading axis
+  /// with --batched.
   std::vector<Tensor> run(const Graph& graph) const;
 
-  /// The graph of --batched and its tensors, every floating or complex input and what was added to them
-  /// carrying the axis: what to differentiate so that gradients are per example. Without --batched the graph
-  /// and the tensors as they are.
+  /// The graph of --batched and its tensors, with the axis on every floating or complex input and its
+  /// additional tensors: differentiating it gives gradients per example. Without --batched the graph and the
+  /// tensors unchanged.
   struct Mapped {
     Graph graph;
     std::vector<Tensor> tensors;
@@ -74,10 +74,10 @@ class Job {
   std::vector<Tensor> tensors_;
   std::vector<bool> batched_;         // by input of graph_
   std::vector<bool> carried_;         // by input that was added: does it carry the axis?
-  std::optional<std::int64_t> size_;  // extent of the axis, as an input tells
+  std::optional<std::int64_t> size_;  // extent of the axis, from an input
 };
 
-/// Of jac without --wrt: says on standard error which inputs it leaves out, being complex.
+/// For jac without --wrt: prints to standard error the inputs that it leaves out, being complex.
 void note_left_out(const Session& session, const Job& job);
 
 }  // namespace tidu::cli

@@ -1,4 +1,5 @@
-// fold.cpp - what depends on constants alone is computed once, by an evaluator that program is given.
+// fold.cpp - constant folding: values that depend on constants alone are computed once, by an evaluator that
+// is an argument.
 #include <limits>
 
 #include "optimizer/rewrite.hpp"
@@ -9,7 +10,7 @@
 namespace tidu::passes {
 namespace {
 
-// What is folded takes at most that many times the bytes that one value may have.
+// Folded values take at most that many times the bytes that one value may have.
 constexpr std::size_t max_values = 256;
 
 bool carries_tensor(const OperationRecord& record) {
@@ -24,8 +25,8 @@ bool is_plain(const Primitive& primitive) {
          !primitive.has_trait(Trait::holds_graph);
 }
 
-// By value: 0, or 1 for a constant, or 2 for what is computed from such. Elements that one element is
-// repeated to are computed nowhere: a copy of theirs would only take memory.
+// By value: 0, or 1 for a constant, or 2 for a value computed from constants. A repetition of one element is
+// not folded: a copy would only take memory.
 std::vector<char> find_known(const Graph& graph, std::size_t constant_bytes) {
   std::vector<char> known(graph.num_values(), 0);
   const GraphData& g = graph.data();
@@ -48,7 +49,7 @@ std::vector<char> find_known(const Graph& graph, std::size_t constant_bytes) {
   return known;
 }
 
-// Those of kind 2 that something unknown reads, or the graph gives out, and what is computed with them.
+// Values of kind 2 that are outputs or have an unknown reader, and values computed together with them.
 std::vector<ValueId> find_wanted(const Graph& graph, const std::vector<char>& known, std::size_t max_bytes) {
   const GraphData& g = graph.data();
   std::vector<bool> wanted(graph.num_values(), false);
@@ -111,7 +112,7 @@ Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, cons
   try {
     tensors = evaluate(graph_of(graph, wanted));
   } catch (const Error& error) {
-    return graph;  // what cannot be computed fails where it is needed
+    return graph;  // an error that is not folded is thrown by the run that needs the value
   }
   bool fits = tensors.size() == wanted.size();
   for (std::size_t i = 0; fits && i < wanted.size(); ++i) fits = tensors[i].type() == graph.type(wanted[i]);

@@ -1,5 +1,5 @@
-// inline.cpp - operations that hold a graph are replaced by what is in it, with a stack of frames instead
-// of recursion.
+// inline.cpp - inlining: operations that hold a graph are replaced by the operations of the graph, with a
+// stack of frames instead of recursion.
 #include <memory>
 #include <string_view>
 
@@ -32,7 +32,7 @@ struct Frame {
   Graph graph;
   std::vector<ValueId> values;     // by value of `graph`: its value in the builder
   std::uint32_t next = 0;          // operation
-  std::uint32_t where = no_index;  // place of the operation that stands for this graph
+  std::uint32_t where = no_index;  // source location of the operation that calls this graph
   ValueId result = 0;              // first value, in the frame below, of that operation
 };
 

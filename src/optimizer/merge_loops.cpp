@@ -1,10 +1,9 @@
-// merge_loops.cpp - operations that run graphs on the same operands become one that gives the results of all.
+// merge_loops.cpp - merges operations that run graphs on the same operands into one with the results of all.
 //
-// Note [Merged loops]: what computes a loop's value and what computes its derivative are two loops over the
-// same operands, of which the second hands out, besides, what is read backward. Where one of them comes of a
-// tape and the other of a transform, nobody could put one in the place of the other before. They share their
-// steps: carries, whose results have to be computed alike, are carried once. Branches of conds are merged
-// likewise.
+// Note [Merged loops]: a loop's value and its derivative are computed by two loops over the same operands;
+// the second has residuals as further results. If one of them is from a tape and the other from a transform,
+// neither could be replaced by the other before. They share their steps: carries with equal computations are
+// carried once. Branches of conds are merged in the same way.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -78,7 +77,7 @@ struct Merged {
   std::vector<std::size_t> second;  // by result of the second operation: which result it is now
 };
 
-// Of two operations with the same operands; the first one's results stay where they are.
+// Of two operations with the same operands; the first one's results keep their positions.
 std::optional<Merged> merge(const Op& first, const Op& second, std::size_t num_first,
                             std::size_t num_second) {
   if (!differ_in_graphs_alone(first, second)) return std::nullopt;
@@ -156,8 +155,8 @@ struct Family {  // of operations that become one
   std::size_t num_members = 1;
 };
 
-// The first of the values that are equal to one: results of loops that are merged, and what is computed of
-// those alike, a second loop's operands. Values of a graph differ until `equate` says otherwise.
+// The representatives of equal values: of results of merged loops, and of values that are computed from these
+// in the same way, as a second loop's operands. Values of a graph are distinct until `equate` is called.
 class Equals {
  public:
   explicit Equals(const Graph& graph) : graph_(graph), first_(graph.num_values()) {
@@ -202,8 +201,8 @@ class Equals {
   bool any_ = false;
 };
 
-// Results that live on from where a family's first operation is, as they are made there, to a later one,
-// which would have made them for what reads them up to another.
+// Results with a longer live range: from a family's first operation, where they are now computed, instead of
+// the later operation that would have computed them, to their last reader.
 struct Stretch {
   std::uint32_t last, last_reader;
   std::size_t bytes;
@@ -234,7 +233,8 @@ class LoopMerger {
   }
 
  private:
-  // Of loops over one array there may be many: so many families are looked at, and so many loops become one.
+  // There may be many loops over one array: limits on the families that are examined, and the loops that
+  // become one.
   static constexpr std::size_t max_families = 4, max_members = 8;
 
   // Puts a loop into the first family that it can be merged into, or into one of its own.
@@ -273,9 +273,9 @@ class LoopMerger {
     return true;
   }
 
-  // May results of the operation be made where the family's first one is, and live on from there? Not where
-  // much would live on beside others that otherwise would be gone before this is made: of values first and
-  // gradients then, one by one.
+  // May results of the operation be computed at the family's first one, with a longer live range? Not if
+  // large results would live beside others that otherwise are dead before they are computed, as with values
+  // first and gradients later, one by one.
   bool lives_on(const Family& family, const Operation& operation, const std::vector<std::size_t>& positions) {
     constexpr std::size_t min_large = std::size_t{1} << 20;  // bytes
     const std::uint32_t i = operation.index();

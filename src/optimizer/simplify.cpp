@@ -1,10 +1,9 @@
-// simplify.cpp - one sweep over a graph that puts what the rules of primitives give in the place of their
-// operations.
+// simplify.cpp - one sweep over a graph that replaces operations by the results of their simplify rules.
 //
-// Note [Simplifying]: operations are taken down again in their order, so that a rule sees operands that are
-// simplified already, and chains of any length collapse without a second look. What a rule emits is
-// simplified in turn, to a depth that no useful rule reaches: beyond, operations are taken down as they are,
-// and rules that lead in a circle cost no more than that.
+// Note [Simplifying]: operations are emitted again in their order, so that a rule sees simplified operands,
+// and chains of any length collapse in one sweep. The operations that a rule emits are simplified in turn, to
+// a depth that no useful rule reaches. Beyond, operations are emitted unchanged, which bounds the cost of
+// rules that form a cycle.
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -134,7 +133,7 @@ class Simplifier final : public Emitter, private SimplifyServices {
     is_output_.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.outputs()) is_output_[id] = true;
     std::vector<std::uint32_t>& first =
-        first_reader_;  // by old value: behind its readers, then where they begin
+        first_reader_;  // by old value: the end of its readers, then their begin
     first.assign(graph_.num_values() + 1, 0);
     const auto for_each = [&](const auto& body) {
       for (std::uint32_t i = static_cast<std::uint32_t>(g_.operations.size()); i-- > 0;) {
@@ -218,7 +217,7 @@ class Simplifier final : public Emitter, private SimplifyServices {
     return builder_.make_role(std::span<const bool>(linear.get(), operation.num_inputs()));
   }
 
-  // The operation, or what its rule puts in its place. Types of results may be null.
+  // The operation, or its replacement by the rule. Types of results may be null.
   Values put(const OpRecord* record, std::span<const ValueId> ids, const Type* types, std::uint32_t count,
              const GraphBuilder::Extra& extra) {
     const Primitive& primitive = *record->primitive;
@@ -336,8 +335,8 @@ class Simplifier final : public Emitter, private SimplifyServices {
   std::vector<ValueId> last_bound_;       // by new value: the last of the old ones that it stands for
   std::vector<ValueId> bound_before_;     // by old value: the one before it
   mutable std::vector<bool> is_output_;   // by old value
-  mutable std::vector<std::uint32_t> first_reader_, readers_;  // by old value: where its readers begin
-  std::vector<std::uint32_t> wheres_;                          // by old place: the new one
+  mutable std::vector<std::uint32_t> first_reader_, readers_;  // by old value: index of its first reader
+  std::vector<std::uint32_t> wheres_;                          // by old source location: the new one
   std::vector<std::uint32_t> moved_;                           // by old operation: the new one
   std::vector<std::uint32_t> splat_of_;  // by new value: index into splats_, or no_index
   std::vector<Literal> splats_;

@@ -1,4 +1,4 @@
-// values.cpp - what is made at compile time, what shares memory, and what repeats one element.
+// values.cpp - analyses of values: made at compile time, in shared memory, or a repetition of one element.
 #include "tidu/optimizer/passes.hpp"
 
 namespace tidu::passes {

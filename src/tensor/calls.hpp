@@ -1,4 +1,4 @@
-// calls.hpp - what executors say of a call of a compiled program that does not fit it.
+// calls.hpp - errors for a call of a compiled program with wrong arguments.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tidu::detail {
 
-/// Of inputs by pointer, or room for outputs, that are not the graph's: throws Error as check_inputs does,
-/// and invalid_argument for a null pointer or another number of outputs.
+/// For inputs by pointer, or outputs, that do not fit the graph: throws Error as check_inputs does, and
+/// invalid_argument for a null pointer or another number of outputs.
 [[noreturn]] void refuse_call(const Graph& graph, std::span<const Tensor* const> inputs,
                               std::size_t num_outputs);
 

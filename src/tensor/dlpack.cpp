@@ -142,7 +142,7 @@ bool contiguous(const DLTensor& in, const Shape& shape) {
   return true;
 }
 
-// Where one of `count` bools is no byte of 0 or 1, as all that computes with bools takes them to be; or null.
+// The first of `count` bools that is no byte of 0 or 1, as all code with bools assumes; or null.
 const std::byte* odd_bool(const std::byte* bools, std::int64_t count) {
   const std::byte* const end = bools + count;
   const std::byte* const odd = std::find_if(bools, end, [](std::byte b) { return b > std::byte{1}; });
@@ -172,7 +172,7 @@ Tensor gather(Type type, const DLTensor& in, const std::byte* first) {
   return tensor;
 }
 
-// The elements in memory of their own; of bools every byte but 0 is true.
+// A copy of the elements; for bools every byte but 0 is true.
 Tensor copied(Type type, const DLTensor& in, const std::byte* first) {
   Tensor tensor = gather(type, in, first);
   if (type.dtype() == DType::boolean) {

@@ -1,4 +1,4 @@
-// executor.cpp - what all executors share: inputs by name, and the checks of inputs.
+// executor.cpp - functions that all executors share: inputs by name, and the checks of inputs.
 #include "tidu/tensor/executor.hpp"
 
 #include <optional>

@@ -6,7 +6,7 @@
 
 namespace tidu::detail {
 
-/// Throws Error (dump) for what does not fit.
+/// Throws Error (dump) for JSON that does not fit.
 Tensor tensor_from_json(const JsonTape& tape, JsonTape::Index tensor);
 
 }  // namespace tidu::detail

@@ -1,5 +1,5 @@
-// tensor.cpp - allocating, wrapping and viewing storage. The elements of a storage of ours begin where its
-// header ends; larger ones are aligned to 64 bytes within a block from operator new, as its aligned form
+// tensor.cpp - allocation, wrapping and views of storage. The elements of an own storage begin where its
+// header ends; larger ones are aligned to 64 bytes within a block from operator new, since its aligned form
 // takes several times as long.
 #include "tidu/tensor/tensor.hpp"
 
@@ -195,7 +195,7 @@ Tensor Tensor::part(Type type, std::size_t byte_offset) const {
   return result;
 }
 
-// Without elements there is no memory either; otherwise it is a promise.
+// A tensor without elements has no memory; otherwise it is lazy.
 std::byte* Tensor::lazy_bytes() const {
   if (storage_ == nullptr || storage_->home != Home::promised) return data_;
   auto* const promised = static_cast<detail::LazyStorage*>(storage_);
