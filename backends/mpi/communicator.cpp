@@ -1,4 +1,4 @@
-// communicator.cpp - calls of MPI: the only file that makes them, but for the start and the end of MPI.
+// communicator.cpp - calls of MPI: the only file that makes them, except for the start and the end of MPI.
 #include "mpi/communicator.hpp"
 
 #include <algorithm>
@@ -18,10 +18,10 @@ constexpr std::size_t max_bytes = std::size_t{1} << 30;
 // Held by the thread that calls MPI, where MPI allows one at a time.
 constinit std::mutex calls;
 
-// What is to be freed. Never locked: who drops a communicator may be any thread, at any time.
+// Duplicates that are to be freed. Lock-free: any thread may drop a communicator at any time.
 constinit std::atomic<Communicator::Duplicate*> dropped{nullptr};
 
-// A communicator's duplicate is an attribute of it, which goes with it; what still runs over it keeps the
+// A communicator's duplicate is an attribute of it, which is deleted with it; running programs keep the
 // duplicate.
 using Shared = std::shared_ptr<const Communicator>;
 int forget(MPI_Comm, int, void* kept, void*) {
@@ -111,7 +111,7 @@ void Communicator::check(int status, const char* routine) const {
 }
 
 void Communicator::exchange(const std::byte* in, std::byte* out, std::size_t bytes) const {
-  // Blocks of a size that all pieces together fit into int, each at its place in whole blocks.
+  // Blocks of a size for which all pieces together fit into int, each at its offset in whole blocks.
   const std::size_t piece = std::max<std::size_t>(1, max_bytes / static_cast<std::size_t>(size_));
   if (bytes <= piece) {
     const auto count = static_cast<int>(bytes);

@@ -1,5 +1,5 @@
-// communicator.hpp - a communicator of its own for each axis, whose failures are errors with MPI's words; and
-// what is sent over it: bytes, in pieces that MPI's counts can express.
+// communicator.hpp - a separate communicator for each axis, whose failures become errors with MPI's text; and
+// transfers of bytes over it, in pieces that MPI's counts can express.
 #pragma once
 
 #include <mpi.h>
@@ -20,8 +20,8 @@ namespace tidu::mpi_detail {
 /// Held where MPI is called: below MPI_THREAD_MULTIPLE one thread of the process may at a time.
 std::unique_lock<std::mutex> turn_of_process();
 
-/// The duplicate of a communicator, of which there is one while the original exists. The last kernel that
-/// uses it may go in any thread, while another calls MPI: so what is left is freed by free_dropped().
+/// The duplicate of a communicator; there is one while the original exists. The last kernel that uses it may
+/// be destroyed in any thread, while another calls MPI: so the duplicate is freed by free_dropped().
 class Communicator {
  public:
   struct Duplicate {
@@ -47,7 +47,7 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Block r of `out` is what rank r has in block `rank()` of `in`; blocks are of `bytes`.
+  /// Block r of `out` is block `rank()` of rank r's `in`; blocks are of `bytes`.
   void exchange(const std::byte* in, std::byte* out, std::size_t bytes) const;
   /// Block r of `out` is `in` of rank r.
   void gather(const std::byte* in, std::byte* out, std::size_t bytes) const;

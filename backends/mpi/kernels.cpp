@@ -1,9 +1,9 @@
-// kernels.cpp - the collectives over a communicator. Arrays are seen as [outer, ranks, inner] around the axis
-// that is gathered or scattered.
+// kernels.cpp - the collectives over a communicator. Arrays are viewed as [outer, ranks, inner] around the
+// axis that is gathered or scattered.
 //
-// A sum is taken in ascending order of ranks: each rank gets everybody's share of a part of the elements,
-// adds it up, and, for psum, hands the sums round. Nothing of it depends on how MPI orders a reduction, and
-// each rank sends twice the array at most.
+// A sum is taken in ascending order of ranks: each rank gets all ranks' parts of a range of the elements,
+// adds them up, and, for psum, distributes the sums. The result does not depend on the order of a reduction
+// in MPI, and each rank sends twice the array at most.
 #include <complex>
 #include <cstring>
 #include <exception>
@@ -16,9 +16,9 @@
 namespace tidu::mpi_detail {
 namespace {
 
-// Room of `bytes`, for a kernel whose ranks have agreed on what they run. A rank that cannot go on, for the
-// size of its axis or for want of memory, takes part in the comparison first: the others would wait for it
-// for ever.
+// Scratch memory of `bytes`, for a kernel whose ranks have agreed on their operation. A rank that cannot go
+// on, because of the size of its axis or for lack of memory, takes part in the comparison first: the others
+// would wait for it for ever.
 std::vector<std::byte> agreed_room(const Axes& axes, const Communicator& ranks, const KernelCall& call,
                                    std::size_t bytes) {
   const bool fits = call.op().integer("axis_size") == ranks.size();
@@ -103,7 +103,7 @@ void psum(const Axes& axes, const Communicator& ranks, const KernelCall& call) {
   std::memcpy(call.output().mutable_bytes(), padded, type.bytes());
 }
 
-// Bytes of what lies behind `dimension` of the shape that has one row for each rank there, rank by rank.
+// The bytes after `dimension` of the shape that has one row for each rank there, rank by rank.
 struct Rows {
   std::size_t outer = 1, inner;
 };

@@ -1,5 +1,5 @@
-// collectives.cpp - kernels of collectives over an axis of one rank, which is all there is where nobody bound
-// the axis to a communicator.
+// collectives.cpp - kernels of collectives over an axis of one rank, the only one that works without a
+// binding to a communicator.
 #include "tidu/primitives/collectives.hpp"
 
 #include "reference/elements.hpp"

@@ -44,7 +44,7 @@ void cumprod(const KernelCall& c) {
   });
 }
 
-/// Of equal values the first, of which the derivative is taken; NaN once there is one.
+/// The derivative follows the first of equal values; NaN once there is one.
 template <class Better>
 void extremum(const KernelCall& c, const Better& better) {
   with_element(c.output().dtype(), [&]<class T>(T) {
@@ -61,7 +61,7 @@ void cummin(const KernelCall& c) {
   extremum(c, [](auto x, auto y) { return x < y; });
 }
 
-/// log(e^x + e^y) = max(x, y) + log(1 + e^-|x - y|); of infinities of one sign that, of a NaN NaN.
+/// log(e^x + e^y) = max(x, y) + log(1 + e^-|x - y|); the infinity for two of one sign, NaN for a NaN.
 void cumlogsumexp(const KernelCall& c) {
   with_element(c.output().dtype(), [&]<class T>(T) {
     if constexpr (std::is_same_v<T, Real>) {

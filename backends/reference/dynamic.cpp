@@ -1,5 +1,5 @@
-// dynamic.cpp - kernels of dynamic_slice and dynamic_update_slice. A start index is moved into range so that
-// the window lies inside.
+// dynamic.cpp - kernels of dynamic_slice and dynamic_update_slice. A start index is clamped so that the
+// window lies inside.
 #include <algorithm>
 
 #include "reference/elements.hpp"
@@ -7,7 +7,7 @@
 namespace tidu::ref {
 namespace {
 
-/// Where a window of that shape begins; the start indices are the operands from `first` on.
+/// The begin of a window of that shape; the start indices are the operands from `first` on.
 Shape begin_of(const KernelCall& c, const Shape& window, std::size_t first) {
   Shape begin;
   for (std::size_t k = 0; k < window.size(); ++k) {

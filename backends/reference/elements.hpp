@@ -1,6 +1,6 @@
-// elements.hpp - what all kernels read and write elements through. Every dtype is computed in one of four C++
-// types, bool, Int, Real and Complex, and rounded (integers: wrapped) to its own when stored, so that a
-// kernel is one formula for each.
+// elements.hpp - access to elements for all kernels. Every dtype is computed in one of four C++ types, bool,
+// Int, Real and Complex, and rounded (integers: wrapped) to its own when stored, so that a kernel is one
+// formula for each.
 #pragma once
 
 #include <cmath>
@@ -91,7 +91,7 @@ class Writer {
   }
 
  private:
-  // Rounds to nearest; what is beyond the range becomes infinite.
+  // Rounds to nearest; numbers out of range become infinite.
   static float to_float(double value) {
     constexpr double beyond = 0x1.ffffffp127;
     if (value >= beyond) return std::numeric_limits<float>::infinity();

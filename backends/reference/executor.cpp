@@ -134,7 +134,7 @@ std::vector<Tensor> ReferenceExecutor::execute(const Graph& graph, std::span<con
   for (const ValueId output : graph.outputs()) {
     const Tensor& value = *values[output];
     const auto shares = [&value](const Tensor& other) { return other.shares_storage_with(value); };
-    // Kernels hand on what they do not change; who gets a result may write to it.
+    // Kernels may return operands unchanged, but the owner of a result may write to it.
     const bool own = std::none_of(inputs.begin(), inputs.end(), shares) &&
                      std::none_of(outputs.begin(), outputs.end(), shares);
     outputs.push_back(own ? value : value.clone());

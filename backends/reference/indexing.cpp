@@ -1,6 +1,6 @@
 // indexing.cpp - kernels of take, scatter_add and their forms along an axis. A position of the result (of the
-// updates) says which index to read and which element of x it means; an index out of range is clipped, or, in
-// mode "drop", means none.
+// updates) determines the index to read and the element of x that it selects; an index out of range is
+// clipped or, in mode "drop", selects none.
 #include <algorithm>
 #include <optional>
 
@@ -9,7 +9,7 @@
 namespace tidu::ref {
 namespace {
 
-/// Where in x a position of take's result, or of scatter_add's updates, lies.
+/// The element of x for a position of take's result, or of scatter_add's updates.
 class IndexedElements {
  public:
   IndexedElements(const KernelCall& c, bool along)

@@ -112,8 +112,8 @@ struct Reflection {
   }
 };
 
-// The reflection whose adjoint turns column j of r, from row j on, into a multiple of the first unit vector,
-// negative where its first element is not (as LAPACK has it); none where it is one.
+// The reflection whose adjoint maps column j of r, from row j on, to a multiple of the first unit vector,
+// negative if its first element is not (as in LAPACK); none if it is one.
 template <class T>
 std::optional<Reflection<T>> reflection_of(const Matrix<T>& r, Int j) {
   const Int m = r.rows;

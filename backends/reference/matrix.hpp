@@ -1,5 +1,5 @@
-// matrix.hpp - one matrix of a batch as the kernels of linear algebra work on it: elements of type Real or
-// Complex, row by row. Every kernel is the textbook's loops; none shares a method with the CPU executor.
+// matrix.hpp - one matrix of a batch for the kernels of linear algebra: elements of type Real or Complex, row
+// by row. Every kernel is the textbook's loops; none shares a method with the CPU executor.
 #pragma once
 
 #include <cmath>

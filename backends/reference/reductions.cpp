@@ -1,4 +1,4 @@
-// reductions.cpp - kernels that fold axes: reduce_*, logsumexp, argmax and argmin.
+// reductions.cpp - kernels that reduce axes: reduce_*, logsumexp, argmax and argmin.
 #include <algorithm>
 #include <cmath>
 #include <limits>

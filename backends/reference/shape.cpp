@@ -1,4 +1,4 @@
-// shape.cpp - kernels that move elements, and convert_element_type.
+// shape.cpp - kernels of layout operations, and convert_element_type.
 #include <cmath>
 #include <limits>
 

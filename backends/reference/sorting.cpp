@@ -1,4 +1,4 @@
-// sorting.cpp - kernels of sort and top_k: the indices of a line, sorted by what they lead to.
+// sorting.cpp - kernels of sort and top_k: the indices of a line, sorted by the elements that they select.
 #include <algorithm>
 #include <cmath>
 

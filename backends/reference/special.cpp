@@ -48,7 +48,7 @@ double polygamma(std::int64_t m, double x) {
   if (is_pole(x)) return m % 2 == 1 ? infinity : nan;
   if (x == infinity) return m % 2 == 1 ? 0.0 : -0.0;
   constexpr std::int64_t most =
-      1000;  // beyond, m! and with it the value is out of the range of f64 or 0 but for few x
+      1000;  // beyond, m! and with it the value is out of the range of f64, or 0 except for few x
   if (m > most) return x > 0.0 && x < 1.0 ? (m % 2 == 1 ? infinity : -infinity) : nan;
   return boost::math::polygamma(static_cast<int>(m), x, Quiet());
 }

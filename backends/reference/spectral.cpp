@@ -1,5 +1,5 @@
 // spectral.cpp - kernels of eigh and svd by Jacobi's rotations, of both sides or of one (Golub and Van Loan,
-// "Matrix Computations", 8.5 and 8.6). What is not finite gives NaN.
+// "Matrix Computations", 8.5 and 8.6). Elements that are not finite give NaN.
 #include <algorithm>
 #include <numeric>
 
@@ -34,7 +34,7 @@ struct Rotation {
   }
 };
 
-// The columns of x by their new places.
+// The columns of x in their new order.
 template <class T>
 Matrix<T> reordered(const Matrix<T>& x, const std::vector<Int>& order) {
   Matrix<T> y(x.rows, x.columns);
@@ -106,8 +106,8 @@ T column_product(const Matrix<T>& x, Int i, Int j) {
   return sum;
 }
 
-// Column j of u, whose own is zero, becomes a unit vector orthogonal to the columns before it: of the axes
-// the one that is furthest from their span.
+// Column j of u, which is zero, becomes a unit vector orthogonal to the columns before it: from the axis that
+// is furthest from their span.
 template <class T>
 void complete(Matrix<T>& u, Int j) {
   Matrix<T> best(u.rows, 1);
@@ -137,7 +137,7 @@ struct Decomposition {
   std::vector<Real> s;
 };
 
-// Of x with at least as many rows as columns: rotates columns until they are orthogonal.
+// For x with at least as many rows as columns: rotates columns until they are orthogonal.
 template <class T>
 Decomposition<T> decompose(Matrix<T> x) {
   const Int n = x.columns;

@@ -1,4 +1,4 @@
-// windows.cpp - kernels of reduce_window_sum, reduce_window_max and conv_general_dilated, one place of one
+// windows.cpp - kernels of reduce_window_sum, reduce_window_max and conv_general_dilated, one element of one
 // window after another.
 #include <algorithm>
 #include <limits>

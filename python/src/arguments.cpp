@@ -1,4 +1,4 @@
-// arguments.cpp - what Python gives as arguments: dtypes, shapes, axes, numbers and operands.
+// arguments.cpp - arguments from Python: dtypes, shapes, axes, numbers and operands.
 #include <array>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// array.cpp - the class tidu.Array: what it is, its operators and its methods.
+// array.cpp - the class tidu.Array: its properties, operators and methods.
 #include "core.hpp"
 #include "tidu/frontend/functions.hpp"
 
@@ -26,7 +26,8 @@ void define(nb::class_<Array>& c, const char* name, const char* swapped) {
   c.def(name, apply<f>, nb::arg("other").none());
   c.def(swapped, apply<f, true>, nb::arg("other").none());
 }
-// x += y is x = x + y, but for a leaf that requires a gradient, where gradients are off: that is written to.
+// x += y is x = x + y, except for a leaf that requires a gradient, while gradients are off: that is written
+// to.
 template <Array& (Array::*f)(const ArrayLike&)&, Binary g>
 ArrayObject apply_in_place(nb::object self, Arg other) {
   const Array& array = *array_in(self);

@@ -1,5 +1,5 @@
 // compile.cpp - jit: a function traced once for each structure and types of its arguments, and run as one
-// graph. Static parts of the arguments (ints, text, objects) tell calls apart as types do.
+// graph. Static parts of the arguments (ints, text, objects) are part of the key, as types are.
 #include <mutex>
 #include <unordered_map>
 
@@ -118,7 +118,8 @@ class Compiled {
     }
     return nullptr;
   }
-  // What Python's collector has yet to free may hold Arrays of the trace: then once more, after it ran.
+  // Objects that Python's garbage collector has yet to free may hold Arrays of the trace: after a collection
+  // the trace is checked once more.
   std::shared_ptr<const Entry> trace(std::uintptr_t hash, std::vector<std::uintptr_t> key,
                                      const std::shared_ptr<Call>& call) {
     const Function function(f_.get(), call);

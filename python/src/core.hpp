@@ -1,5 +1,6 @@
-// core.hpp - what the parts of the module tidu._core share: arguments as Python gives them, the user's place
-// in the program, and the release of the interpreter lock. Everything here is called with the lock held.
+// core.hpp - functions that the parts of the module tidu._core share: arguments from Python, the user's
+// source location in the program, and the release of the interpreter lock. All functions are called with the
+// lock held.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -49,7 +50,7 @@ struct Arg {
   nb::handle object;
 };
 
-/// The place of the nearest Python frame that is not of this package. Its text is kept for ever.
+/// The location of the nearest Python frame that is not of this package. Its text is kept for ever.
 Where here();
 /// The same where an operation on these Arrays is recorded or traced, and nothing elsewhere: looking for it
 /// takes longer than an operation on one element.
@@ -68,7 +69,7 @@ inline Where place(std::span<const Array> arrays) {
   return {};
 }
 
-/// Drops what threads without the lock have dropped.
+/// Drops the references that threads without the lock have given up.
 void drop_waiting();
 /// Does something wait for drop_waiting()?
 inline constinit std::atomic<bool> any_waiting{false};
@@ -96,7 +97,7 @@ decltype(auto) unlocked(std::int64_t elements, F&& f) {
   if (elements < many && !python_runs.load(std::memory_order_relaxed)) return std::forward<F>(f)();
   return unlocked(std::forward<F>(f));
 }
-/// The elements of an Array; what makes them runs without the lock.
+/// The elements of an Array; their computation runs without the lock.
 const Tensor& data_of(const Array& array);
 /// How many elements, 0 where there is no value.
 inline std::int64_t size_of(const Array& array) { return array.empty_handle() ? 0 : array.size(); }
@@ -115,8 +116,8 @@ class Held {
 /// Drops a reference, from any thread, with the lock or without.
 void drop(PyObject* object) noexcept;
 
-/// What a rule, kernel or executor in Python raised, on its way through tidu: it reaches the caller as it
-/// was.
+/// An exception of a rule, kernel or executor in Python, on its way through tidu: it reaches the caller
+/// unchanged.
 class PythonError : public Error {
  public:
   PythonError(ErrorKind kind, const std::string& message, Held raised)
@@ -172,7 +173,8 @@ ArrayObject to_python(Array array);
 /// Is it an Array, a number, or something that gives its memory?
 bool is_operand(nb::handle object);
 
-/// An operand of a function: an Array, or a number, or what becomes an Array (lists, NumPy's arrays).
+/// An operand of a function: an Array, a number, or an object that converts to an Array (lists, NumPy's
+/// arrays).
 class Operand {
  public:
   Operand(nb::handle object);
@@ -195,7 +197,7 @@ class Operand {
   double real_ = 0.0, imaginary_ = 0.0;
 };
 
-/// The object as an Array; shares the memory of what exports it, unless `copies`.
+/// The object as an Array; shares the memory of an object that exports it, unless `copies`.
 Array to_array(nb::handle object, std::optional<DType> dtype = std::nullopt, bool copies = false);
 std::vector<Array> to_arrays(nb::handle sequence);
 /// A Python number as it stands.

@@ -1,5 +1,5 @@
-// custom.cpp - custom_jvp and custom_vjp: functions with derivatives of the user's own. The rules are traced
-// at each call; tidu/custom.py has the decorators.
+// custom.cpp - custom_jvp and custom_vjp: functions with derivatives of the user. The rules are traced at
+// each call; tidu/custom.py has the decorators.
 #include "tidu/frontend/custom.hpp"
 
 #include "functions.hpp"
@@ -44,7 +44,7 @@ nb::tuple arguments_of(const Call& call, std::span<const Array> arrays) {
     list.append(call.args[i].rebuild(arrays.subspan(call.offsets[i])));
   return nb::tuple(list);
 }
-// Of a structure of Arrays of `like`: those of the inexact ones in it, with zeros for None.
+// The cotangents in a structure of Arrays of `like`: those of its inexact ones, with zeros for None.
 std::vector<Array> cotangents_in(nb::handle object, const Tree& tree, std::span<const Array> like) {
   std::vector<Array> found;
   if (!object.is_none()) {

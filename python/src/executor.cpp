@@ -1,6 +1,6 @@
 // executor.cpp - executors in Python: objects with execute_forward, run_transposed_linear and add_operands,
-// which get graphs and Arrays; tidu/executor.py has their base class. While such a method runs, what it
-// computes with Arrays itself is run by tidu's executor for CPUs.
+// which get graphs and Arrays; tidu/executor.py has their base class. While such a method runs, tidu's
+// executor for CPUs runs the operations on Arrays in it.
 #include "tidu/eager/executor.hpp"
 #include "functions.hpp"
 #include "primitives.hpp"

@@ -1,4 +1,4 @@
-// functions.hpp - how functions of the frontend become functions of Python, by their signatures.
+// functions.hpp - binds functions of the frontend as functions of Python, by their signatures.
 #pragma once
 
 #include "core.hpp"

@@ -7,7 +7,7 @@ namespace {
 
 std::optional<std::int64_t> bound(nb::handle object) {
   if (object.is_none()) return std::nullopt;
-  Py_ssize_t value = 0;  // as a slice of Python's: what is out of range is its end
+  Py_ssize_t value = 0;  // as in a slice of Python: a position out of range is the end
   value = PyNumber_AsSsize_t(object.ptr(), nullptr);
   if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
   return value;
@@ -56,7 +56,7 @@ class Key {
   }
   std::span<const Subscript> subscripts() const { return subscripts_; }
   Where where() const { return where_; }
-  // Of a key that is one mask, which At takes as it is.
+  // For a key that is one mask, which At takes unchanged.
   const Array* mask() const {
     return items_.size() == 1 && !arrays_.empty() && arrays_[0].dtype() == bool_ ? &arrays_[0] : nullptr;
   }

@@ -1,6 +1,6 @@
-// interop.cpp - Arrays from Python's lists, buffers and DLPack, and back. Memory is shared, not copied, where
-// it is in row-major order, and kept alive by whoever reads it. Exports are read-only, since Arrays are
-// values: what is to be written to is a copy.
+// interop.cpp - Arrays from Python's lists, buffers and DLPack, and back. Memory in row-major order is
+// shared, not copied, and kept alive by its readers. Exports are read-only, since Arrays are values: to
+// write, copy.
 #include <algorithm>
 #include <cstring>
 

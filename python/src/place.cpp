@@ -1,4 +1,5 @@
-// place.cpp - where the user's program stands, and references to Python objects that any thread may drop.
+// place.cpp - the source location in the user's program, and references to Python objects that any thread may
+// drop.
 #include "core.hpp"
 
 #include <frameobject.h>
@@ -12,11 +13,11 @@ namespace tidu::python {
 namespace {
 
 struct File {
-  const char* name;  // null: of this package
+  const char* name;  // null: in this package
 };
 
-// The folder of this package. Not initialised under a guard of C++: who is to wait for that holds the lock of
-// the interpreter, without which the import would not end.
+// The folder of this package. Not initialised under a guard of C++: a thread that waits for the guard would
+// hold the interpreter lock, which the import needs to end.
 const std::string& package_folder() {
   static constinit std::string* folder = nullptr;
   if (folder != nullptr) return *folder;
@@ -67,8 +68,8 @@ struct Dropped {
   std::vector<PyObject*> objects;
   bool scheduled = false;
 };
-// A child of fork() may find the lock held by a thread that it has not: it begins with another list, and what
-// was on that one stays.
+// A child of fork() may find the lock held by a thread that it does not have: it starts with another list,
+// and the former one leaks.
 std::atomic<Dropped*>& dropped() {
   static std::atomic<Dropped*>& list = *[] {
     ::pthread_atfork(nullptr, nullptr, [] { dropped().store(new Dropped()); });

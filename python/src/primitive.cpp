@@ -1,9 +1,9 @@
-// primitive.cpp - primitives of functions in Python: their records, rules and kernels. tidu/primitive.py
-// makes them what users write. The record derives from Primitive, so that a rule finds the functions by the
-// op that it is given. Records are never freed, as graphs refer to them.
+// primitive.cpp - primitives of functions in Python: their records, rules and kernels. tidu/primitive.py has
+// the user's interface. The record derives from Primitive, so that a rule finds the functions by its op.
+// Records are never freed, since graphs refer to them.
 //
-// Note [Rules]: a rule in Python computes with Arrays. It runs on Arrays without data, as what is traced
-// does, and the operations that it leaves are emitted where the rule was called.
+// Note [Rules]: a rule in Python computes with Arrays. It is traced on Arrays without data, and the resulting
+// operations are emitted where the rule was called.
 #include <deque>
 
 #include "functions.hpp"
@@ -225,7 +225,7 @@ void kernel(const KernelCall& c) {
   });
 }
 
-// --- what is defined
+// --- definitions
 
 struct Defined {
   PrimitiveSet set = standard_primitives();
@@ -261,7 +261,7 @@ void add_attributes(Record& to, nb::handle attributes) {
 
 Held held(nb::handle function) { return function.is_none() ? Held() : Held(nb::borrow(function)); }
 
-// What is defined twice, as by a cell of a notebook that runs again, is what it was defined last.
+// A second definition, as by a cell of a notebook that runs again, replaces the first one.
 void enter(Record& record) {
   Defined& all = defined();
   const Primitive* const before = all.set.find(record.name);

@@ -1,5 +1,5 @@
 // primitives.hpp - the primitives that were defined in Python, with the standard ones, and the executor that
-// has their kernels. To be asked with the interpreter lock.
+// has their kernels. Functions need the interpreter lock.
 #pragma once
 
 #include "core.hpp"

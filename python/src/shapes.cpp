@@ -1,4 +1,4 @@
-// shapes.cpp - functions that move elements, matmuls and contractions.
+// shapes.cpp - layout functions, matmuls and contractions.
 #include "functions.hpp"
 
 namespace tidu::python {

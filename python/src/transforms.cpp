@@ -1,5 +1,5 @@
-// transforms.cpp - grad, vjp, jvp, hvp, Jacobians and vmap of functions of Python's, on the frontend's
-// functions of flat lists of Arrays. tidu/transforms.py makes them what users call.
+// transforms.cpp - grad, vjp, jvp, hvp, Jacobians and vmap of functions of Python, on the frontend's
+// functions of flat lists of Arrays. tidu/transforms.py has the user's interface.
 #include "tidu/frontend/transforms.hpp"
 
 #include "functions.hpp"
@@ -97,7 +97,7 @@ nb::object vjp(nb::object f, nb::object args) {
   return nb::make_tuple(function.result->rebuild(outputs), Pullback{call, function.result, std::move(apply)});
 }
 
-// Of the structure of the arguments, but for what is static in them.
+// The structure of the arguments, without their static parts.
 std::vector<Array> tangents_for(const Call& call, nb::handle tangents, const char* name) {
   const Call given(tangents, nb::none());
   const bool fits = given.offsets == call.offsets;

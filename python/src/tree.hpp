@@ -1,9 +1,9 @@
 // tree.hpp - structures of Python objects (pytrees) taken apart into Arrays and a Tree, and put together
 // again.
 //
-// Leaves are Arrays, what exports its memory (NumPy's arrays), and floating and complex numbers, which become
-// Arrays. Lists, tuples, dicts (by sorted keys), named tuples, dataclasses and registered classes are
-// structure. All else (None, ints, bools, text, objects) is static: passed on as it is.
+// Leaves are Arrays, objects that export their memory (NumPy's arrays), and floating and complex numbers,
+// which become Arrays. Lists, tuples, dicts (by sorted keys), named tuples, dataclasses and registered
+// classes are structure. All others (None, ints, bools, text, objects) are static: passed on unchanged.
 #pragma once
 
 #include "core.hpp"
@@ -11,7 +11,7 @@
 
 namespace tidu::python {
 
-/// What flatten() takes for leaves beside Arrays and floating numbers.
+/// The further leaves of flatten() beside Arrays and floating numbers.
 struct Leaves {
   bool whole = false;  ///< ints and bools too: the carries of loops
 };
@@ -96,7 +96,7 @@ struct Function {
   Held callable;
   std::shared_ptr<const Call> call;
   Leaves what;
-  std::shared_ptr<Tree> result = std::make_shared<Tree>();  ///< of what it returned last
+  std::shared_ptr<Tree> result = std::make_shared<Tree>();  ///< of its last result
   frontend_detail::FlatFunction flat() const;
 };
 

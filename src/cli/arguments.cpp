@@ -1,4 +1,4 @@
-// arguments.cpp - a table of commands and one of options, from which parsing, refusals and help all follow.
+// arguments.cpp - a table of commands and one of options, from which parsing, errors and help all follow.
 #include "cli/arguments.hpp"
 
 #include <algorithm>
