@@ -1,5 +1,5 @@
-// ba.cpp - bundle adjustment: derivatives are taken of one small graph, that of one observation with scalars
-// for inputs, and the result is batched over all observations, so that each scalar becomes a vector.
+// ba.cpp - bundle adjustment: differentiates one small graph, that of one observation with scalars for
+// inputs, and batches the result over all observations, so that each scalar becomes a vector.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -24,7 +24,7 @@ Vector cross(const Vector& a, const Vector& b) {
 }
 Value dot(const Vector& a, const Vector& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
-// P turned about the axis r by the angle |r|: with v = r / |r|,
+// P rotated about the axis r by the angle |r|: with v = r / |r|,
 //   P cos|r| + (v x P) sin|r| + v (v.P) (1 - cos|r|), and P + r x P where |r| is zero.
 Vector rotate(const Vector& r, const Vector& P) {
   const Value one = ops::full_like(r[0], 1), zero = ops::full_like(r[0], 0);
@@ -59,7 +59,7 @@ Graph observation() {
   return g.build({w * (e0 * focal + in[7] - in[15]), w * (e1 * focal + in[8] - in[16]), one - w * w});
 }
 
-// Of one observation: the two rows of its 2 x 15 block, then the derivative of 1 - w^2.
+// For one observation: the two rows of its 2 x 15 block, then the derivative of 1 - w^2.
 Graph block(const Graph& residuals) {
   const auto row = [&residuals](std::size_t output, const Names& wrt) {
     return grad(with_outputs(residuals, std::array{output}), wrt);

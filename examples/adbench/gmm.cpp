@@ -1,6 +1,6 @@
-// gmm.cpp - the Gaussian mixture in the form in which nearly all of its work is one matrix product: all
-// factors Q_k at once, [K D, D], times all points. That the points are taken block by block, and so
-// temporaries stay small however many there are, is the program's doing.
+// gmm.cpp - the Gaussian mixture in the form in which nearly all of its work is one matmul: all factors Q_k
+// at once, [K D, D], times all points. The program takes the points block by block, so that temporaries stay
+// small however many there are.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,8 +19,8 @@ namespace {
 
 using namespace tidu;
 
-// Where in a row [exp q, l] the element [i, j] of Q lies. What is above the diagonal lies behind its end,
-// where take(…, "drop") reads zeros.
+// The position of element [i, j] of Q in a row [exp q, l]. Positions of elements above the diagonal are
+// beyond its end, where take(…, "drop") reads zeros.
 Literal places_in_triangle(std::int64_t D) {
   const std::int64_t behind = D * (D + 1) / 2;
   std::vector<std::int32_t> places;

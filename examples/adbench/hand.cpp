@@ -1,6 +1,6 @@
-// hand.cpp - hand tracking: the surface is one matrix product, of the bones' transforms and the skin. Forward
-// mode runs all directions at once: one for each angle, in one batched linear graph, and, since the rows of a
-// point depend on no other point's u, one for each of the two u of all points.
+// hand.cpp - hand tracking: the surface is one matmul, of the bones' transforms and the skin. Forward mode
+// runs all directions at once, in one batched linear graph: one for each angle and, since the rows of a point
+// depend on no other point's u, one for each of the two u of all points.
 #include <array>
 #include <string>
 #include <tidu/graph/builder.hpp>
@@ -64,11 +64,11 @@ Value rotations(Value theta, std::int64_t bones) {
                   3, 3);
 }
 
-// From the model's frame at rest to that of the moved hand, for every bone, [bones,4,4]. Bones are taken in
-// generations: all that have equally many ancestors at once.
+// The transform of every bone from the model's frame at rest to that of the moved hand, [bones,4,4]. Bones
+// are computed in generations: all with equally many ancestors at once.
 Value transforms(Value theta, Value relative, Value inverse, const std::vector<std::int64_t>& parents) {
   const auto bones = static_cast<std::int64_t>(parents.size());
-  std::vector<Indices> generations, parents_of;  // bones; places of their parents in the generation before
+  std::vector<Indices> generations, parents_of;  // bones; indices of their parents in the generation before
   std::vector<std::size_t> generation;           // by bone
   Indices place;                                 // by bone: in its generation
   for (std::size_t bone = 0; bone < parents.size(); ++bone) {
@@ -94,7 +94,7 @@ Value transforms(Value theta, Value relative, Value inverse, const std::vector<s
     absolute.push_back(k == 0 ? members
                               : products(ops::take(absolute.back(), indices(g, parents_of[k]), 0), members));
   }
-  std::vector<std::int32_t> first{0};  // by generation: its first place among all
+  std::vector<std::int32_t> first{0};  // by generation: its first index among all
   for (const Indices& members : generations)
     first.push_back(first.back() + static_cast<std::int32_t>(members.size()));
   for (std::size_t bone = 0; bone < parents.size(); ++bone) place[bone] += first[generation[bone]];
@@ -128,7 +128,7 @@ Value global_rotation(Value a) {
 
 // Inputs: theta [26], when complicated u [N,2], relative and inverse [bones,4,4], skin [4 bones, M], points
 // [N,3], and i32 the vertices that belong to them, [N], or when complicated the corners of triangles, [3,N].
-// Output [N,3]: the points less their places on the surface.
+// Output [N,3]: the points less their positions on the surface.
 Graph residuals(const HandModel& model, std::int64_t N, bool complicated) {
   GraphBuilder g("hand");
   const std::int64_t bones = model.num_bones(), M = model.num_vertices();

@@ -21,8 +21,8 @@ struct HandModel {
   std::int64_t num_vertices() const { return skin.dim(1); }
 };
 
-/// Reads bones.txt, vertices.txt and triangles.txt. Throws std::runtime_error, naming file and line, for what
-/// is not of ADBench's format.
+/// Reads bones.txt, vertices.txt and triangles.txt. Throws std::runtime_error, naming file and line, for text
+/// that is not in ADBench's format.
 HandModel read_hand_model(const std::filesystem::path& directory);
 
 }  // namespace adbench

@@ -1,6 +1,6 @@
 // lstm.cpp - the D-LSTM: a stack of LSTM layers whose gates have one weight and one bias per unit, which
-// reads a text character by character and predicts the next one. The graph of one step is made once, and laid
-// out for every character: by its operations, or by a call of it.
+// reads a text character by character and predicts the next one. The graph of one step is made once, and
+// repeated for every character: inlined, or as a call.
 #include <array>
 #include <string>
 #include <tidu/graph/builder.hpp>
@@ -18,7 +18,7 @@ using namespace tidu;
 
 constexpr std::size_t num_gates = 4;  // forget, in, out, change
 
-// What one layer does with its input u, hidden values h and cells s, where W and b are weights and biases:
+// One layer, with input u, hidden values h, cells s, weights W and biases b:
 //   F = sigmoid(u Wf + bf), I = sigmoid(h Wi + bi), O = sigmoid(u Wo + bo), G = tanh(h Wc + bc),
 //   s' = s F + I G,  h' = O tanh(s').
 // `parameters`: the weights, then the biases. Returns {h', s'}.
@@ -33,8 +33,8 @@ std::array<Value, 2> layer(Value u, Value h, Value s, std::span<const Value> par
 }
 
 // One character. All are f64 [bits]. Inputs: the character, the next one, weights of the input, weights and
-// biases of the output, and of every layer 8 parameters; then of every layer h and s. Outputs: of every layer
-// the next h and s; then the log-likelihood of the next character,
+// biases of the output, 8 parameters for every layer; then h and s of every layer. Outputs: the next h and s
+// of every layer; then the log-likelihood of the next character,
 //   sum_j x_j (y_j - log(2 + sum exp y)), y = u weight + bias.
 Graph step(std::int64_t layers, std::int64_t bits) {
   GraphBuilder g("step");

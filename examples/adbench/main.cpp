@@ -1,5 +1,5 @@
 // main.cpp - the program adbench: reads a problem of ADBench, runs its objective and its derivative, prints
-// how long they take, writes them, and holds them against reference values.
+// their times, writes the results, and compares them with reference values.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// problem.hpp - Problem: what all problems of ADBench look like to the program, and the readers that make
-// them. A reader throws std::runtime_error, naming file and line, for a file that is not of its format.
+// problem.hpp - Problem: the common interface of the problems of ADBench, and the readers that make them. A
+// reader throws std::runtime_error, naming file and line, for a file that is not in its format.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ struct Problem {
   tidu::Graph objective;
   tidu::Graph derivative;
   std::vector<tidu::Tensor> inputs;  ///< of both graphs
-  std::string key;                   ///< what the derivative is called in results
-  /// Of a Jacobian: rows, columns as stored. Of a sparse one also where its values are: row r has the entries
-  /// rows[r] to rows[r + 1], entry k stands in column cols[k].
+  std::string key;                   ///< name of the derivative in results
+  /// For a Jacobian: rows, columns as stored. For a sparse one also the positions of its values: row r has
+  /// the entries rows[r] to rows[r + 1], entry k is in column cols[k].
   std::vector<std::int64_t> jacobian_shape{}, jacobian_rows{}, jacobian_cols{};
 };
 

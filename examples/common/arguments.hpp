@@ -11,12 +11,12 @@ namespace examples {
 
 class Arguments {
  public:
-  /// Reads `--option VALUE` for what `options` names and `--flag` for what `flags` names. Throws
+  /// Reads `--option VALUE` for the names in `options` and `--flag` for those in `flags`. Throws
   /// std::runtime_error for another word that begins with "--", a missing value, or an option given twice.
   Arguments(int argc, char** argv, const std::set<std::string>& options,
             const std::set<std::string>& flags = {});
 
-  /// What is neither option nor flag, in order.
+  /// The words that are neither option nor flag, in order.
   const std::vector<std::string>& words() const { return words_; }
   bool has(const std::string& name) const { return values_.contains(name); }
   std::string text(const std::string& option, const std::string& otherwise = {}) const;

@@ -17,7 +17,7 @@ class JsonWriter {
   /// Throws std::runtime_error when the file cannot be written, as close() does.
   explicit JsonWriter(const std::filesystem::path& file);
   void text(std::string_view key, std::string_view value);
-  /// Numbers have as many digits as reading them back exactly needs; what is not finite becomes null.
+  /// Numbers have as many digits as reading them back exactly needs; numbers that are not finite become null.
   void number(std::string_view key, double value);
   void numbers(std::string_view key, std::span<const double> values);
   void integer(std::string_view key, std::int64_t value);

@@ -1,4 +1,4 @@
-// program.hpp - what the main functions of the examples share: how they end, and the clock.
+// program.hpp - functions that the main functions of the examples share: exit statuses, and the clock.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace examples {
 /// The exit statuses that the examples agree on.
 constexpr int exit_good = 0, exit_wrong_input = 2, exit_disagrees = 3;
 
-/// Prints `usage` when the only argument is --help, else runs `body`. What it throws is printed after the
+/// Prints `usage` when the only argument is --help, else runs `body`. An exception of it is printed after the
 /// program's name, and ends the program with exit_wrong_input.
 int run_program(const char* name, const char* usage, int argc, char** argv, const std::function<int()>& body);
 

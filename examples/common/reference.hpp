@@ -1,5 +1,4 @@
-// reference.hpp - Reference: values that are known for a problem of ADBench, and how far others are from
-// them.
+// reference.hpp - Reference: known values for a problem of ADBench, and the distance of others from them.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +27,9 @@ class Reference {
   Reference(const std::filesystem::path& file, const Dims& dims);
 
   /// The largest |a - b| / max(s, |a| + |b|) over all entries, where s = min(1, root mean square of the
-  /// reference); infinite where an entry is NaN. ADBench's own measure has s = 1. With a summary alone, the
-  /// same for what it tells of the entries, and relative distances of norm2 and max_abs; a probe_sin that is
-  /// off by 1e-12 norm2 sqrt(length) counts 1e-8. Throws when there is neither, or another number of entries.
+  /// reference); infinite if an entry is NaN. ADBench's own measure has s = 1. With a summary alone, the same
+  /// for the entries in it, and relative distances of norm2 and max_abs; a probe_sin that is off by 1e-12
+  /// norm2 sqrt(length) counts 1e-8. Throws when there is neither, or another number of entries.
   double distance(const std::string& key, std::span<const double> values) const;
   /// Are these the integers under `key`, or do they begin with "KEY_first32" and agree with "KEY_last" and
   /// "KEY_sum", as far as there are such?

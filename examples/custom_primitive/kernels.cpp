@@ -1,4 +1,4 @@
-// kernels.cpp - the loops. A kernel is written once and handed to any executor that works in the host's
+// kernels.cpp - the loops. A kernel is written once and passed to any executor that works in the host's
 // memory.
 #include "kernels.hpp"
 

@@ -1,5 +1,4 @@
-// main.cpp - a `tidu` command that knows the primitives of this project: the same words, options and
-// messages.
+// main.cpp - a `tidu` command with the primitives of this project: the same words, options and messages.
 #include <tidu/cli/cli.hpp>
 
 #include "kernels.hpp"

@@ -1,5 +1,5 @@
-// primitives.cpp - the records of the two primitives, each with all of its rules beside it. A rule writes
-// with the same functions as everybody else, so it works in every mode, at every order and on every executor.
+// primitives.cpp - the records of the two primitives, each with all of its rules. A rule emits operations by
+// the same functions as all other code, so it works in every mode, at every order and on every executor.
 #include "primitives.hpp"
 
 #include <algorithm>

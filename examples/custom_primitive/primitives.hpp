@@ -17,7 +17,7 @@ inline constexpr double epsilon = 1e-6;
 /// x's dtype, are constants: an attribute. x is floating. Linear in x.
 extern const tidu::Primitive circulant;
 
-/// What graphs are written with. `axis` counts from 0.
+/// The function that graphs are built with. `axis` counts from 0.
 tidu::Value apply_rms_norm(tidu::Value x, std::int64_t axis, tidu::Where where = tidu::Where::current());
 tidu::Value apply_circulant(tidu::Value x, const tidu::Literal& weights,
                             tidu::Where where = tidu::Where::current());

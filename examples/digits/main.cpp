@@ -1,5 +1,5 @@
-// main.cpp - the program digits: trains both classifiers from five seeds, tests them on rows that took no
-// part in training, and draws what came of it.
+// main.cpp - the program digits: trains both classifiers from five seeds, tests them on rows that were not
+// used in training, and draws the results.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -59,7 +59,7 @@ void write(const std::filesystem::path& file, const std::string& text) {
   std::printf("wrote %s\n", file.c_str());
 }
 
-// Of decays 0, 3e-4, 1e-3 and 3e-3 those that --validate finds best.
+// The weight decays among 0, 3e-4, 1e-3 and 3e-3 that --validate finds best.
 std::vector<Candidate> candidates() {
   return {{logistic_regression(), {.weight_decay = 0}, 0.91}, {network(64), {.weight_decay = 3e-4}, 0.92}};
 }

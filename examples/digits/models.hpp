@@ -1,4 +1,4 @@
-// models.hpp - two classifiers as graphs: what they compute, what is minimised, and one step of the descent.
+// models.hpp - two classifiers as graphs: their predictions, their losses, and one step of the descent.
 #pragma once
 
 #include <cstdint>

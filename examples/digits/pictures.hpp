@@ -1,4 +1,4 @@
-// pictures.hpp - what was trained, as SVG text.
+// pictures.hpp - the results of training as SVG text.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace digits {
 
-/// A model and what became of each of its seeds.
+/// A model and the result of each of its seeds.
 struct Report {
   std::string name;
   std::vector<Outcome> outcomes;
@@ -22,8 +22,8 @@ double median_accuracy(const Report& report);
 /// Loss and accuracy by epoch: a thin line for each seed and a thick one for their median.
 std::string draw_curves(std::span<const Report> reports);
 
-/// Images of held-out rows with what they were taken for and what they are: a selection that leaves out
-/// nothing on purpose, and some that were taken for another digit.
+/// Images of held-out rows with predicted and true digits: a selection without a bias, and some that were
+/// predicted wrong.
 std::string draw_digits(const Digits& digits, const std::string& model, const Outcome& outcome);
 
 }  // namespace digits

@@ -18,7 +18,7 @@ struct Settings {
   double weight_decay = 0;
 };
 
-/// What became of one seed.
+/// The result of one seed.
 struct Outcome {
   std::vector<double> loss;               ///< mean over the steps of each epoch
   std::vector<double> accuracy;           ///< on the training rows, after each epoch
@@ -32,7 +32,7 @@ class Trainer {
   Trainer(const Model& model, const Digits& train, const Digits& held_out, const Settings& settings);
 
   /// Trains from parameters and an order of rows that `seed` determines. The held-out rows are predicted when
-  /// training is over. `after_epoch` is told epochs done, loss and accuracy.
+  /// training is over. `after_epoch` is called with the epochs done, loss and accuracy.
   Outcome train(std::uint64_t seed,
                 const std::function<void(std::size_t, double, double)>& after_epoch) const;
 

@@ -29,7 +29,7 @@ tidu::Array cross_entropy(const tidu::Array& scores, const tidu::Array& labels);
 /// The part of those rows that the network puts in the right class.
 double accuracy(const Network& network, const Digits& table);
 
-/// Gradient descent with momentum and weight decay on what grad() of the parameters holds.
+/// Gradient descent with momentum and weight decay, on the gradients in grad() of the parameters.
 class Descent {
  public:
   Descent(std::vector<tidu::Array> parameters, double momentum, double weight_decay);

@@ -1,6 +1,7 @@
 // check.cpp - runs the executor kit on the executor of this folder, as a test of a frontend does. The kit's
-// own graphs are of the standard primitives, which this executor does not know, so it is given one of ours,
-// and an oracle with kernels for numbers: matrices of one element are enough to tell a hook that goes wrong.
+// own graphs are of the standard primitives, which this executor does not have, so the test passes a graph of
+// its own, and an oracle with kernels for numbers: matrices of one element are enough to detect a wrong
+// method.
 #include <cmath>
 #include <iostream>
 #include <tidu/check/executor_kit.hpp>

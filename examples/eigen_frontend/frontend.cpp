@@ -42,7 +42,8 @@ constinit const Primitive add{
     },
 };
 
-// What is bilinear, or linear in a single operand, needs no JVP of its own; what is neither, no transpose.
+// A primitive that is bilinear, or linear in a single operand, needs no JVP of its own; one that is neither
+// needs no transpose.
 constinit const Primitive mul{
     .name = "mini.mul",
     .arity = 2,
@@ -141,7 +142,7 @@ Result<Executor::Values> Executor::execute_forward(const eager::GraphCall& call,
   const Graph& graph = call.graph;
   if (inputs.size() != graph.inputs().size())
     return Error(ErrorKind::invalid_argument, "mini: another number of inputs than the graph has");
-  // What is made of a graph once is kept with it, under this executor's id.
+  // The plan of a graph is made once and kept with the graph, under this executor's id.
   const auto& plan = call.slot.get<std::vector<Kernel>>(id(), [&] {
     std::vector<Kernel> steps;
     for (std::size_t i = 0; i < graph.num_operations(); ++i)

@@ -1,5 +1,5 @@
-// frontend.hpp - a frontend for Eigen's matrices that runs at once and differentiates through tidu::core
-// alone. Its operands are handles to immutable matrices; of their shapes tidu knows nothing.
+// frontend.hpp - an eager frontend for Eigen's matrices, differentiated through tidu::core alone. Its
+// operands are handles to immutable matrices, whose shapes are unknown to tidu.
 #pragma once
 
 #include <Eigen/Core>
@@ -11,7 +11,7 @@
 namespace mini {
 
 using Matrix = Eigen::MatrixXd;
-/// The operand: what the tape keeps, and what the executor is handed.
+/// The operand, which the tape keeps and the executor receives.
 using Mat = std::shared_ptr<const Matrix>;
 
 /// add, mul, scale, matmul, transpose and tanh, each with its rules.
@@ -45,7 +45,7 @@ Var matmul(const Var& x, const Var& y);
 Var tanh(const Var& x);
 Var sum(const Var& x);  ///< of all elements: 1 x 1
 
-/// Owns what records. For one thread.
+/// Owns the recorder and the executor. For one thread.
 class Frontend {
  public:
   Frontend() : recorder_(&executor_) {}

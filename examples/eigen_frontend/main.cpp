@@ -1,5 +1,5 @@
-// main.cpp - fits sin by a network of 16 hidden units with the frontend of this folder, and holds its first
-// and second derivatives against differences. Exit status 1 when one of them, or the fit, is off.
+// main.cpp - fits sin by a network of 16 hidden units with the frontend of this folder, and compares its
+// first and second derivatives with differences. Exit status 1 when one of them, or the fit, is off.
 #include <cmath>
 #include <iostream>
 #include <random>
@@ -92,7 +92,8 @@ double train(const Data& data, Matrices at) {
   mini::Frontend frontend;
   std::vector<tidu::eager::Leaf<Mat>> leaves;
   for (const char* name : {"W", "b", "V", "c"}) leaves.emplace_back(frontend.keys(), name);
-  // A hook sees, and may replace, what is about to be added to a slot: here it bounds the length.
+  // A hook reads, and may replace, the gradient that is about to be added to a slot: here it bounds its
+  // length.
   for (auto& leaf : leaves) {
     leaf.on_accumulate([](tidu::eager::HookContext<Mat>& context) {
       auto gradient = context.incoming();

@@ -1,5 +1,5 @@
-// main.cpp - the program lstm: reads a problem of ADBench, computes objective and gradient eagerly, and holds
-// the whole gradient against reference values.
+// main.cpp - the program lstm: reads a problem of ADBench, computes objective and gradient eagerly, and
+// compares the whole gradient with reference values.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

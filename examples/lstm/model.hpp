@@ -14,8 +14,8 @@ namespace lstm {
 /// For the forget, in, out and change gates, f64 [bits] each.
 using Gates = std::array<tidu::Array, 4>;
 
-/// What a layer does with one character: from its parameters, its input u and its state, hidden values h and
-/// cells s, it makes the next state,
+/// One layer and one character: from the layer's parameters, its input u and its state, hidden values h and
+/// cells s, the next state,
 ///
 ///   F = sigmoid(u Wf + bf), I = sigmoid(h Wi + bi), O = sigmoid(u Wo + bo), G = tanh(h Wc + bc),
 ///   s' = s F + I G,  h' = O tanh(s'),

@@ -1,5 +1,6 @@
-// main.cpp - the program newton_cg: tells threes from eights by logistic regression, once by Newton's method
-// and once by gradient descent, and holds the products with the Hessian against differences of the gradient.
+// main.cpp - the program newton_cg: distinguishes threes from eights by logistic regression, once by Newton's
+// method and once by gradient descent, and compares the products with the Hessian with differences of the
+// gradient.
 #include <chrono>
 #include <cstdio>
 #include <random>

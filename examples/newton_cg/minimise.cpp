@@ -17,7 +17,7 @@ Array leaf(const Array& point) {
   return own;
 }
 
-// Solves H d = -g; `steps` is told how many products with H that took.
+// Solves H d = -g; `steps` is set to the number of products with H.
 Array conjugate_gradients(const Expansion& at, const Array& g, int& steps) {
   const double g_norm = norm(g);
   const double enough = std::min(0.5, std::sqrt(g_norm)) * g_norm;
@@ -26,7 +26,9 @@ Array conjugate_gradients(const Expansion& at, const Array& g, int& steps) {
   for (steps = 0; std::sqrt(rr) > enough && steps < 10 * g.size(); ++steps) {
     const Array curved = at.hessian_times(direction);
     const double curvature = inner(direction, curved);
-    if (curvature <= 0) return steps == 0 ? residual : d;  // no minimum this way: take what there is
+    if (curvature <= 0)
+      return steps == 0 ? residual : d;  // no minimum in this direction: return the current
+                                         // d
     const double alpha = rr / curvature;
     d = d + alpha * direction;
     residual = residual - alpha * curved;

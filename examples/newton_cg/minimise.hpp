@@ -1,4 +1,4 @@
-// minimise.hpp - two ways down: Newton's method, whose linear systems are solved by conjugate gradients, and
+// minimise.hpp - two minimisers: Newton's method, whose linear systems are solved by conjugate gradients, and
 // gradient descent. Both take any function of one Array that is written with Array's operations.
 #pragma once
 
@@ -13,9 +13,9 @@ using Function = std::function<tidu::Array(const tidu::Array&)>;
 double inner(const tidu::Array& a, const tidu::Array& b);
 double norm(const tidu::Array& a);
 
-/// A function at a point, with its gradient. The gradient is recorded like everything else (create_graph), so
-/// that the Hessian times a vector is one sweep backward through what gave the gradient: about the cost of
-/// the gradient itself, and no matrix.
+/// A function at a point, with its gradient. The gradient is recorded like all other operations
+/// (create_graph), so that the Hessian times a vector is one backward sweep through the computation of the
+/// gradient: about the cost of the gradient itself, and no matrix.
 class Expansion {
  public:
   Expansion(const Function& f, const tidu::Array& point);
@@ -50,13 +50,13 @@ struct Result {
   double gradient_norm = 0;
 };
 
-/// Newton's method: the direction solves H d = -g by conjugate gradients, to a residual of at most
-/// min(0.5, sqrt(|g|)) |g|, which makes convergence superlinear; the step along it is halved until the loss
-/// falls by 1e-4 of what the slope promises. Ends at |g| <= tolerance or after that many iterations.
+/// Newton's method: the direction solves H d = -g by conjugate gradients, to a residual of at most min(0.5,
+/// sqrt(|g|)) |g|, which makes convergence superlinear. The step along it is halved until the loss falls by
+/// 1e-4 of the decrease that the slope predicts. Ends at |g| <= tolerance or after that many iterations.
 Result newton_cg(const Function& f, const tidu::Array& start, double tolerance, int iterations,
                  const Report& report);
 
-/// Gradient descent with a constant step. Likewise.
+/// Gradient descent with a constant step, with the same end.
 Result gradient_descent(const Function& f, const tidu::Array& start, double step, double tolerance,
                         int iterations, const Report& report);
 

@@ -1,4 +1,4 @@
-// problem.hpp - two kinds of digits to be told apart by a linear function: logistic regression.
+// problem.hpp - two kinds of digits to be distinguished by a linear function: logistic regression.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Pairs {
   Pairs(const digits::Digits& table, std::int32_t positive, std::int32_t negative);
 };
 
-/// mean_i log(1 + exp(-row_i . w)) + lambda/2 |w|^2: convex, its Hessian between lambda and what it is at 0.
+/// mean_i log(1 + exp(-row_i . w)) + lambda/2 |w|^2: convex, its Hessian between lambda and its value at 0.
 tidu::Array logistic_loss(const Pairs& pairs, const tidu::Array& w, double lambda);
 
 /// The part of the rows that w puts on the right side.
