@@ -1,4 +1,4 @@
-// c_interface.cpp - what a call through the C interface costs beyond one in C++: c/call/N runs a compiled
+// c_interface.cpp - the cost of a call through the C interface beyond one in C++: c/call/N runs a compiled
 // sin(x) x + 1 of N elements by Executable::run_into and by tidu_run_memory, in turns in one run. Time is
 // that of both; cpp_ns and c_ns are the least of a batch by call, more_ns is their difference (goal: 100).
 #include <benchmark/benchmark.h>

@@ -1,7 +1,7 @@
-// chain.cpp - chain/build, chain/linearize, chain/transpose and chain/run: what a graph costs by operation.
+// chain.cpp - chain/build, chain/linearize, chain/transpose and chain/run: the cost of a graph by operation.
 // The chain repeats y x; sin y; y + x; tanh y from an input x, in f64 scalars, so that no two of its
-// operations are equal. Each benchmark times its own step alone: what goes in is made, and what comes out
-// destroyed, outside the timed part. ns_per_op is time by N.
+// operations are equal. Each benchmark times its own step alone: inputs are made, and results destroyed,
+// outside the timed part. ns_per_op is time by N.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Runs `step` once per iteration; what it returns is destroyed outside the time.
+// Runs `step` once per iteration; its result is destroyed outside the time.
 template <class Step>
 void time_step(benchmark::State& state, Step&& step) {
   const auto operations = static_cast<double>(state.range(0));

@@ -1,8 +1,8 @@
 // convolution.cpp - convolutions in f32, forward and with both gradients:
-// convolution/<shape>/<what>/<threads>, a shape being batch x features x size, kernel x features out; what is
-// `forward` or `gradient` (value and both cotangents). The first two are the layers of a small net on 28 x 28
-// images, the others common layers of larger ones. bench/libtorch has the same rows. Times are of one call,
-// in microseconds.
+// convolution/<shape>/<part>/<threads>. A shape is batch x features x size, kernel x features out; the part
+// is `forward` or `gradient` (value and both cotangents). The first two are the layers of a small net on 28 x
+// 28 images, the others common layers of larger ones. bench/libtorch has the same rows. Times are of one
+// call, in microseconds.
 #include <benchmark/benchmark.h>
 
 #include <random>

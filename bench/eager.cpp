@@ -1,7 +1,7 @@
 // eager.cpp - eager/record, eager/forward, eager/backward and eager/mlp_tiny through Array, in one thread;
 // the names and the computations are those of bench/libtorch. The chain repeats y x; sin y; y + x; tanh y
-// from x = 0.7, in f64 scalars. What goes in is made, and what comes out destroyed, outside the timed part.
-// ns_per_op is time by N, for eager/mlp_tiny time by training step.
+// from x = 0.7, in f64 scalars. Inputs are made, and results destroyed, outside the timed part. ns_per_op is
+// time by N, for eager/mlp_tiny time by training step.
 #include <benchmark/benchmark.h>
 
 #include <chrono>

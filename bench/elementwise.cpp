@@ -1,7 +1,7 @@
 // elementwise.cpp - the chain of ten operations c = x^2, y = tanh(sin(x) x + e^-c) sqrt(c + 1) and its sum
 // over 1,048,576 elements in f32: elementwise10/objective and elementwise10/derivative (value and gradient),
-// by tidu and, with /bound behind the name, as one pass written by hand with the same vector functions. The
-// last number is that of threads; the bound has one.
+// by tidu and, with the suffix /bound, as one pass written by hand with the same vector functions. The last
+// number is the number of threads; the bound has one.
 #include <benchmark/benchmark.h>
 
 #include <random>

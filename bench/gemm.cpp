@@ -1,12 +1,13 @@
-// Products: this library's beside Eigen's, OpenBLAS', BLIS' and oneDNN's. Rows are
+// gemm.cpp - matmuls: this library compared with Eigen, OpenBLAS, BLIS and oneDNN. Rows are
 // gemm/<dtype>/<shape>/<threads>/<library>, a shape being n or m x n x k, with _ta and _tb for transposed
-// operands; `own` is our own kernels where `tidu` may take oneDNN. What counts is the counter GFLOP/s, that
-// of the fastest repetition: other processes disturb a mean. The libraries are opened at run time, each in a
-// scope of its own, as OpenBLAS and BLIS export the same names; one that is not installed has no rows.
+// operands; `own` is our own kernels where `tidu` may use oneDNN. The result is the counter GFLOP/s, that of
+// the fastest repetition: other processes disturb a mean. The libraries are opened at run time, each in a
+// separate link-map namespace, since OpenBLAS and BLIS export the same names; one that is not installed has
+// no rows.
 //
-// Two threads of an OpenMP library may share a processor unless OMP_PROC_BIND=true and OMP_PLACES=cores say
-// otherwise, and with them set all other threads of the process stay on one processor: measure oneDNN, BLIS
-// and Eigen in one run with them, the others without.
+// Two threads of an OpenMP library may share a processor unless OMP_PROC_BIND=true and OMP_PLACES=cores are
+// set. With these, all other threads of the process stay on one processor: measure oneDNN, BLIS and Eigen in
+// one run with them, the others without.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
-// Eigen's product, compiled for the machine at hand (bench/CMakeLists.txt) and under a name of its own, so
-// that none of these templates is taken by code built with other flags.
+// gemm_eigen.cpp - Eigen's matmul, compiled for the machine at hand (bench/CMakeLists.txt) and under a
+// separate name, so that none of these templates is used by code built with other flags.
 #define Eigen EigenForThisMachine
 #include "gemm_eigen.hpp"
 

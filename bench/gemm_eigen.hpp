@@ -1,4 +1,4 @@
-// Eigen's product behind two functions, so that its templates stay in one file.
+// gemm_eigen.hpp - Eigen's matmul as two functions, so that its templates stay in one file.
 #pragma once
 
 #include "cpu/products/gemm.hpp"

@@ -1,8 +1,8 @@
-// lazy.cpp - what lazy mode and compile(f) cost beside running a program: lazy/record is the time to record
-// one operation, cache_hit/N that to find and call the program of a chain of N operations, beyond running it
-// (`beyond_ns`; `run_ns` is the program alone), call that of a small compiled function.
-// hot_loop/N is a loop that differentiates a chain of element-wise operations on N elements: plain, with hot
-// paths, and with a compiled function (0, 1, 2).
+// lazy.cpp - the cost of lazy mode and compile(f) beyond running a program: lazy/record is the time to record
+// one operation; cache_hit/N that to find and call the program of a chain of N operations, beyond running it
+// (`beyond_ns`; `run_ns` is the program alone); call that of a small compiled function. hot_loop/N is a loop
+// that differentiates a chain of element-wise operations on N elements: plain, with hot paths, and with a
+// compiled function (0, 1, 2).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// one_pass.cpp - the pass with glibc's vector functions, and which passes there are.
+// one_pass.cpp - the pass with glibc's vector functions, and the list of passes.
 #include "one_pass.hpp"
 
 #if defined(__x86_64__) && defined(__GLIBC__)

@@ -1,5 +1,5 @@
-// one_pass.hpp - the chain c = x^2, y = tanh(sin(x) x + e^-c) sqrt(c + 1) as one pass written by hand: what
-// element-wise work is held against.
+// one_pass.hpp - the chain c = x^2, y = tanh(sin(x) x + e^-c) sqrt(c + 1) as one pass written by hand: the
+// bound of element-wise work.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace bench {
 
-/// Of `count` elements, a multiple of 16, each |x| < 2^15: returns the sum of y and, where it is asked for,
+/// For `count` elements, a multiple of 16, each |x| < 2^15: returns the sum of y and, with `derivative`,
 /// writes its gradient.
 using OnePass = float (*)(const float* x, float* gradient, std::int64_t count, bool derivative);
 

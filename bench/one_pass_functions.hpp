@@ -1,6 +1,5 @@
-// one_pass_functions.hpp - the pass, and the functions it takes as
-// backends/cpu/groups/vector_x86_functions.hpp and vector_x86_circular.hpp assemble them, for vectors V that
-// have what one_pass_avx2.cpp says.
+// one_pass_functions.hpp - the pass, and its functions as backends/cpu/groups/vector_x86_functions.hpp and
+// vector_x86_circular.hpp assemble them, for vectors V with the operations of one_pass_avx2.cpp.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// scalar.cpp - what does not depend on the number of elements: tensor/alloc makes and drops a tensor of N
+// scalar.cpp - costs that do not depend on the number of elements: tensor/alloc makes and drops a tensor of N
 // bytes (f32), cpu/op/scalar and cpu/op/32x16 run a compiled program of one operation (mul, sin) or two
 // (sincos: sin and cos of one operand) into fresh tensors and drop them. Time is by call.
 #include <benchmark/benchmark.h>

@@ -1,7 +1,7 @@
-// eager.cpp - eager/record, eager/forward, eager/backward and eager/mlp_tiny of libtorch, in one thread.
-// The chain repeats y x; sin y; y + x; tanh y from x = 0.7, in f64 scalars, as bench/chain.cpp does; what
-// goes in is made, and what comes out destroyed, outside the timed part. ns_per_op is time by N, for
-// eager/mlp_tiny time by training step. Every result is compared with that of plain loops, outside the time.
+// eager.cpp - eager/record, eager/forward, eager/backward and eager/mlp_tiny of libtorch, in one thread. The
+// chain repeats y x; sin y; y + x; tanh y from x = 0.7, in f64 scalars, as bench/chain.cpp does; inputs are
+// made, and results destroyed, outside the timed part. ns_per_op is time by N, for eager/mlp_tiny time by
+// training step. Every result is compared with that of plain loops, outside the time.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
@@ -73,7 +73,7 @@ void check(benchmark::State& state, const at::Tensor& got, double wanted) {
 void time_chain(benchmark::State& state, std::int64_t operations, bool recording) {
   const c10::AutoGradMode mode(recording);
   const at::Tensor x = input();
-  // Several rounds, since at 1,000,000 operations the C library's malloc takes two to sort what was freed.
+  // Several rounds, since at 1,000,000 operations the C library's malloc takes two to sort the freed blocks.
   for (int round = 0; round < 3; ++round) check(state, chain(x, operations), expected(operations).value);
   double total = 0.0;
   for (auto _ : state) {

@@ -15,7 +15,7 @@ namespace {
 using tidu::cpu_detail::GemmType;
 using Bound = std::function<Bounds(const adbench::Problem& problem, bool derivative, int threads)>;
 
-// The inputs, read once, and what is written of every observation.
+// The inputs, read once, and the results written for every observation.
 Bounds bound_of_ba(const adbench::Problem& problem, bool derivative, int threads) {
   const auto p = static_cast<std::size_t>(problem.dims[2].second);
   const std::size_t columns = derivative ? 31 : 3;
@@ -110,7 +110,7 @@ void add(Registry& registry, const std::string& name,
       Workload workload = of_graph(graph, problem.inputs, setting);
       if (bound) workload.bounds = bound(problem, derivative, setting.threads);
       if (problem.name == "LSTM") {
-        Setting apart = setting;  // what it grows by in its first run is to be seen
+        Setting apart = setting;  // its growth in the first run is to be measured
         apart.own_memory = true;
         const std::function<void()> by_hand =
             bound_of_lstm(problem, derivative, of_graph(graph, problem.inputs, apart).results());

@@ -1,4 +1,4 @@
-// bounds.cpp - products alone and memory that is moved.
+// bounds.cpp - bounds: matmuls alone, and memory traffic.
 #include "bounds.hpp"
 
 #include <algorithm>
@@ -84,7 +84,7 @@ struct Step {
 std::function<void()> run_of(std::vector<Step> all, bool is_f64, int threads) {
   const auto steps = std::make_shared<std::vector<Step>>(std::move(all));
   return [steps, is_f64, threads] {
-    // So little that parameters stay what they are.
+    // So small that parameters stay unchanged.
     static constexpr float rate_f32 = 0x1p-60F;
     static constexpr double rate_f64 = 0x1p-60;
     for (const Step& step : *steps) {
@@ -161,7 +161,7 @@ Bounds products_alone(GemmType type, const std::vector<Product>& products, int t
 
 namespace {
 
-// Products in blocks of so many points, the last block being what is left.
+// Matmuls in blocks of that many points, the last block being the rest.
 struct Blocks {
   struct Pair {
     GemmPlan forward, backward;
@@ -244,7 +244,7 @@ std::function<void()> memory_moved(std::size_t bytes_read, std::size_t bytes_wri
   };
   const auto state = std::make_shared<State>(State{elements(bytes_read), elements(bytes_written)});
   return [state, threads] {
-    // Copies as far as both go, then reads or writes what is left.
+    // Copies as many bytes as both have, then reads or writes the rest.
     const std::int64_t reads = state->from->size(), writes = state->to->size();
     const std::int64_t both = std::min(reads, writes), most = std::max(reads, writes);
     const double* const from = read(state->from);

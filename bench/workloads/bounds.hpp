@@ -1,5 +1,4 @@
-// bounds.hpp - what the bounds are made of: products alone, by the library's own kernels, and memory that is
-// moved.
+// bounds.hpp - the parts of bounds: matmuls alone, by the library's own kernels, and memory traffic.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ struct Product {
   bool trans_a = false, trans_b = false;
   std::int64_t batch = 1;
   std::string a{}, b{}, c{};
-  /// Of products that change parameters: the array that C is subtracted from, times a rate.
+  /// For matmuls that update parameters: the array that C is subtracted from, times a rate.
   std::string updates{};
 };
 

@@ -1,4 +1,4 @@
-// calls.cpp - what calling and compiling cost: a small compiled function, and graphs of N operations.
+// calls.cpp - the cost of calls and compilation: a small compiled function, and graphs of N operations.
 #include <cmath>
 #include <memory>
 #include <tidu/frontend/functions.hpp>
@@ -49,8 +49,8 @@ Array chain(const Array& x, std::int64_t operations) {
   return sum(y);
 }
 
-// Value and gradient of the chain compiled; what is timed is Program::make and the CPU executor's compile,
-// with the code that it generates for groups of operations.
+// Compilation of the chain's value and gradient; the timed part is Program::make and the CPU executor's
+// compile, including the generation of code for fusions.
 Workload compile_chain(const Setting& setting, std::int64_t operations) {
   InputFile file(setting, "compile");
   const Tensor x = file.next({f32, {16}});
@@ -70,8 +70,8 @@ Workload compile_chain(const Setting& setting, std::int64_t operations) {
   return {.results = [=] { return compiled().run({x}); }, .run = [=] { static_cast<void>(compiled()); }};
 }
 
-// A graph of 100 operations whose like was compiled before, of which this one shares nothing. Each is used
-// once: its key, which tells what it is like, is made when it is first asked for.
+// A graph of 100 operations after compilation of an equal one, with which this one shares nothing. Each is
+// used once: its structural key is computed on first use.
 Workload cache_hit(const Setting& setting) {
   InputFile file(setting, "compile");
   const Tensor x = file.next({f32, {16}});

@@ -1,5 +1,5 @@
-// device.cpp - what is measured on a device alone: chains over so many elements that memory bounds them, held
-// against a copy of as many bytes, and how long the host needs to put a captured program on the device.
+// device.cpp - measurements on a device alone: chains over so many elements that memory bounds them, compared
+// with a copy of as many bytes, and the host's time to enqueue a captured program.
 #include <algorithm>
 #include <cstdio>
 #include <tidu/eager/profile.hpp>
@@ -46,7 +46,7 @@ Tensor elements(const Setting& setting, std::int64_t count) {
   return all;
 }
 
-// One copy within the device, of memory that nobody else uses, on the stream where workloads are.
+// One copy within the device, of memory with no other use, on the stream of the workloads.
 void add_copy(Workload& workload, const Setting& setting, std::size_t bytes) {
 #ifdef TIDU_WITH_CUDA
   if (setting.gpu == nullptr) return;
@@ -150,7 +150,7 @@ void print_steps([[maybe_unused]] const Workload& workload, [[maybe_unused]] con
     const std::shared_ptr<const void> watched = gpu.profile_device(profile);
     workload.run();
     gpu.synchronize();
-    if (round == 0) continue;  // whoever is not warm yet
+    if (round == 0) continue;  // the first round warms up
     std::vector<eager::ProfileEvent> events = profile.events();
     std::erase_if(events, [](const auto& event) { return event.phase != eager::ProfilePhase::device; });
     std::stable_sort(events.begin(), events.end(),

@@ -1,4 +1,4 @@
-// elementwise.cpp - work that memory and vector functions bound: the chain of ten operations, softmax and
+// elementwise.cpp - workloads bound by memory and vector functions: the chain of ten operations, softmax and
 // layer norm.
 #include <cmath>
 #include <memory>
@@ -31,8 +31,8 @@ void compare(const std::vector<Tensor>& expected, const std::vector<float>& sums
   if (!agrees) throw std::runtime_error("the chain by hand computes something else");
 }
 
-// The hand-fused pass over all elements, in each of its ways. In its first run it is held against `expected`,
-// the sum and its gradient: what computes something else is no bound.
+// The hand-fused pass over all elements, in each of its forms. The first run is compared with `expected`, the
+// sum and its gradient: a pass with other results is no bound.
 void add_one_pass(Workload& workload, const Tensor& x, int threads) {
   struct State {
     Tensor x, gradient;
@@ -69,7 +69,7 @@ Workload elementwise10(const Setting& setting) {
 constexpr std::int64_t rows = 4096, columns = 1024;
 constexpr std::size_t bytes_of_array = static_cast<std::size_t>(rows * columns) * sizeof(float);
 
-// Value, and what comes of a fixed cotangent.
+// Value, and gradients for a fixed cotangent.
 Workload softmax_rows(const Setting& setting) {
   InputFile file(setting, "softmax");
   const Tensor x = file.next({f32, {rows, columns}}), cotangent = file.next({f32, {rows, columns}});

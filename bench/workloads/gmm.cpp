@@ -1,4 +1,4 @@
-// gmm.cpp - ADBench's Gaussian mixture, written plainly: one product of all points with all factors, no
+// gmm.cpp - ADBench's Gaussian mixture, written plainly: one matmul of all points with all factors, no
 // blocks.
 #include <algorithm>
 #include <cmath>
@@ -36,7 +36,7 @@ Problem read(const std::filesystem::path& file) {
   return problem;
 }
 
-// Where in a row [exp q, l, 0] the element [i, j] of the lower triangular Q lies.
+// The position of element [i, j] of the lower triangular Q in a row [exp q, l, 0].
 Array places_in_triangle(std::int64_t D) {
   std::vector<std::int32_t> places;
   for (std::int64_t i = 0; i < D; ++i) {

@@ -1,5 +1,5 @@
 // lstm_bound.cpp - forward and backward in one loop each over the characters, rows at a time. No template of
-// the standard library is used here, as this file is compiled for AVX2.
+// the standard library is used here, since this file is compiled for AVX2.
 #include "lstm_bound.hpp"
 
 #include <math.h>
@@ -8,7 +8,7 @@ namespace workloads {
 namespace {
 
 constexpr int W = static_cast<int>(lstm_width);
-// What is kept of a step of a layer: four gates, the cells, their tanh, the hidden values.
+// The kept rows of a step of a layer: four gates, the cells, their tanh, the hidden values.
 enum Kept { forget, in, out, change, cells, bent, hidden, kept_rows };
 
 // 1 / (1 + e^-(x w + b)).
@@ -22,7 +22,7 @@ inline void bend(const double* x, const double* w, const double* b, double* y) {
   for (int j = 0; j < W; ++j) y[j] = 1 - 2 / (1 + exp(2 * (x[j] * w[j] + b[j])));
 }
 
-// Of what was kept of step t (-1: the state at the beginning) of layer k, one row.
+// One kept row of step t (-1: the state at the beginning) of layer k.
 inline double* row(const LstmByHand& p, std::int64_t t, std::int64_t k, int which) {
   return p.kept + (((t + 1) * p.layers + k) * kept_rows + which) * W;
 }

@@ -1,4 +1,4 @@
-// lstm_bound.hpp - ADBench's D-LSTM and its gradient written by hand: what tidu's are held against.
+// lstm_bound.hpp - ADBench's D-LSTM and its gradient written by hand: the bound for tidu's.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ constexpr std::int64_t lstm_width = 16;
 struct LstmByHand {
   std::int64_t layers, steps, bits;
   const double* main;      ///< [layers, 2, 4] rows
-  const double* extra;     ///< [3] rows; what fills the last is far below zero
+  const double* extra;     ///< [3] rows; the padding of the last is far below zero
   const double* state;     ///< [layers, 2] rows
   const double* sequence;  ///< [steps + 1] rows
   double* kept;            ///< [steps + 1, layers, 7] rows
@@ -21,8 +21,8 @@ struct LstmByHand {
   double* extra_gradient;  ///< as extra
 };
 
-/// The loss, and its gradients where they are asked for. Compiled for AVX2 and FMA where the compiler has
-/// them: whoever calls it asks the processor.
+/// The loss, and its gradients with `derivative`. Compiled for AVX2 and FMA if the compiler has them: the
+/// caller has to check the processor.
 double lstm_by_hand(const LstmByHand& p, bool derivative);
 
 }  // namespace workloads

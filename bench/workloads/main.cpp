@@ -1,5 +1,5 @@
-// main.cpp - the program tidu_workloads: runs a workload and prints how long it takes, or, for bench/run.py,
-// serves requests to prepare and measure workloads, one a line.
+// main.cpp - the program tidu_workloads: runs a workload and prints its time, or, for bench/run.py, serves
+// requests to prepare and measure workloads, one a line.
 #include <sched.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -53,8 +53,8 @@ constexpr const char* usage =
   --steps         on a device: how long each step takes there, and nothing else
 )";
 
-// By how much the process grew at most while it ran, in bytes, as Linux counts it, but for code and other
-// files that were read for the first time; nothing elsewhere.
+// The maximum growth of the process during the run, in bytes, as Linux counts it, without code and other
+// files that were read for the first time; nothing on other systems.
 std::optional<double> measured_peak(const std::function<void()>& run) {
 #ifdef __GLIBC__
   const auto kilobytes = [](const std::string& of) -> std::optional<double> {
@@ -116,7 +116,7 @@ json measure(const std::function<void()>& run, double seconds, const Workload& o
           {"runs", static_cast<long>(samples.size()) * at_once}};
 }
 
-// How far two processors are apart: the nanoseconds in which a word goes from one thread to another and back,
+// The distance of two processors: the nanoseconds in which a word goes from one thread to another and back,
 // in most cases.
 json apart() {
   constexpr long trips = 20'000;
@@ -181,8 +181,8 @@ json measure_bound(const Workload& workload, double seconds) {
   return best == nullptr ? json() : measure(*best, seconds, workload);
 }
 
-// What tells results apart: of each, its size, sum, norm and its sum weighted by cos(position); of results
-// with more than 2^23 elements every so many count.
+// Checks to compare results by: the size, sum and norm of each, and its sum weighted by cos(position); for
+// results with more than 2^23 elements a regular sample.
 json checks(const std::vector<Tensor>& results) {
   json all = json::array();
   for (const Tensor& tensor : results) {
@@ -215,7 +215,7 @@ Workload make(const Registry& registry, const std::string& name, const Setting& 
   const auto found = registry.find(name);
   if (found == registry.end()) throw std::runtime_error("expected a workload that --list names, got " + name);
   Workload workload = found->second(setting);
-  // What was written by hand is for the CPU.
+  // Workloads written by hand are for the CPU.
   if (setting.gpu != nullptr && !name.starts_with("chain/") && !name.starts_with("elementwise10/"))
     workload.bounds.clear();
   return workload;
@@ -321,7 +321,7 @@ int run(const examples::Arguments& arguments) {
     workloads::print_steps(workload, *setting.gpu);
     return examples::exit_good;
   }
-  // Another one has what libraries keep for good from their first call on: code that they generate, threads.
+  // Another one has memory that libraries keep for good from their first call on: generated code, threads.
   if (setting.gpu == nullptr) {
     workloads::Setting first = setting;
     first.own_memory = true;

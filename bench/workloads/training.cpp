@@ -73,7 +73,7 @@ Workload hot_loop(const Loss& loss, const std::vector<Tensor>& parameters, const
     for (Array& parameter : p) parameter -= rate * *parameter.grad();
     return value.template item<float>();
   };
-  // Of one step; and what is timed has to compute the same, but for roundings, when it has become hot.
+  // For one step; the timed form has to compute the same, up to rounding, when it has become hot.
   const auto results = [=] {
     constexpr int steps = 12;
     constexpr double bound = 1e-4;

@@ -1,5 +1,5 @@
 // transformer.cpp - a transformer block: pre-norm, fused QKV, 8 heads without a mask, MLP of 4 times the
-// width with the GELU by tanh; the loss is mean(y^2), and all gradients are wanted.
+// width with the tanh form of GELU; the loss is mean(y^2), with all gradients.
 #include <cmath>
 #include <numbers>
 #include <tidu/frontend/functions.hpp>

@@ -45,7 +45,7 @@ Workload of_executable(const Executable& executable, std::vector<Tensor> inputs,
     }
   };
   const auto state = std::make_shared<State>(executable, inputs, outputs, first_state);
-  // Of the first run; and what is timed has to compute the same, in some runs.
+  // Of the first run; the timed form has to compute the same, in some runs.
   const auto results = [executable, inputs = std::move(inputs), outputs, first_state] {
     constexpr int runs = 3;
     State timed(executable, inputs, outputs, first_state);

@@ -1,5 +1,5 @@
-// workload.hpp - Workload: something that is measured beside other libraries, under the name that
-// scripts/bench.sh gives it, and the bound written by hand that it is held against.
+// workload.hpp - Workload: a program that is compared with other libraries, under its name in
+// scripts/bench.sh, and its bound written by hand.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@ class CudaExecutor;
 
 namespace workloads {
 
-/// What is run and timed.
+/// The program and its timed form.
 struct Workload {
-  /// One run from the first inputs: what it computes, to be compared with what others compute.
+  /// One run from the first inputs: its results, to be compared with those of others.
   std::function<std::vector<tidu::Tensor>()> results;
   std::function<void()> run;
-  /// Where given, called before so many runs that are timed, and not timed itself.
+  /// Optional: called before that many timed runs, and not timed itself.
   std::function<void(long runs)> before{};
   /// The same work, or the part of it that cannot be saved, by hand, in each of these ways; the fastest
   /// counts.
   std::vector<std::function<void()>> bounds{};
-  /// What runs as text, where that is a program or graph.
+  /// The program or graph as text, if it is one.
   std::function<std::string()> text{};
-  std::size_t peak_bytes = 0;  ///< predicted, above the inputs; of a device without outputs
-  /// On a device: waits for what `run` and `bounds` have put there.
+  std::size_t peak_bytes = 0;  ///< predicted, above the inputs; for a device without outputs
+  /// On a device: waits for the work that `run` and `bounds` have enqueued.
   std::function<void()> finish{};
   bool issuing = false;  ///< counts how long the host puts runs on the device, not how long they take there
 };
 
-/// Where and how.
+/// The threads or device of a measurement, and its options.
 struct Setting {
   tidu::ProgramOptions program{};  ///< of the CPU executor
   std::filesystem::path inputs;    ///< the folder of input files, which bench/inputs.py writes
@@ -66,9 +66,8 @@ const tidu::CudaExecutor* find_device(const std::string& name, bool in_steps = f
 /// least, in the order in which they began.
 void print_steps(const Workload& workload, const tidu::CudaExecutor& gpu);
 
-/// A workload that runs the graph, compiled for the CPU or for the setting's device, on these inputs. Output
-/// `first_state` + i, where given, takes the place of input i from one run to the next, as parameters do in
-/// training.
+/// A workload that runs the graph, compiled for the CPU or for the setting's device, on these inputs. With
+/// `first_state`, output `first_state` + i becomes input i of the next run, as for parameters in training.
 constexpr std::size_t no_state = static_cast<std::size_t>(-1);
 Workload of_graph(const tidu::Graph& graph, std::vector<tidu::Tensor> inputs, const Setting& setting,
                   std::size_t first_state = no_state);
