@@ -1,5 +1,5 @@
-// affine_rules.cpp - custom rules that are linear although a sum in a graph that an operation holds looks as
-// if they were not: in what says that it is linear, beside zeros, and for a result that nobody reads.
+// affine_rules.cpp - custom rules that are linear although a sum in an inner graph looks as if they were not:
+// in operations that are linear by declaration, beside zeros, and for a result without readers.
 #include "check/custom_support.hpp"
 #include "tidu/primitives/control_flow.hpp"
 

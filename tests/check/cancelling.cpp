@@ -39,7 +39,7 @@ TEST_CASE("derivatives that cancel are no fault") {
   }
 }
 
-// What a test sees of f at `at`, rounded to the dtype.
+// The report of a test of f at `at`, rounded to the dtype.
 CheckReport report_at(DType dtype, const Numbers& at, const std::function<Value(Value)>& f) {
   const Type type(dtype, {static_cast<std::int64_t>(at.size())});
   const Tensor input = check::tensor_of(type, at);

@@ -29,7 +29,7 @@ const Primitive steep{.name = "scope.steep",
                         return *c.tangent(0) * (slope * ops::full_like(slope, 1.01));
                       },
                       .batch = batched};
-// y = sin x: no rule but a jvp; and one whose jvp is made of what has no rule.
+// y = sin x: no rule but a jvp; and one whose jvp emits an operation without rules.
 const Primitive no_batch{
     .name = "scope.no_batch",
     .traits = Trait::elementwise,
@@ -208,7 +208,7 @@ TEST_CASE("check_gradients: where f32 does not run, f16 is not compared with dif
   CHECK(check_gradients(f, inputs, reference()).comparisons[differences] > 0);
 }
 
-// The reference, which counts what it runs.
+// The reference, which counts its runs.
 class Counting final : public Executor {
  public:
   std::string_view name() const override { return "counting"; }

@@ -1,5 +1,5 @@
-// checkpoints.cpp - checkpoint beyond the table of primitives: policies and what they save, second order,
-// impure operations.
+// checkpoints.cpp - checkpoint beyond the table of primitives: policies and the values that they save, second
+// order, impure operations.
 #include <malloc.h>  // mallinfo2
 
 #include <algorithm>
@@ -67,7 +67,7 @@ TEST_CASE("checkpoint: saves bytes of residuals and memory, and changes no bit o
   }
 }
 
-// What the heap holds is read in every tanh; sanitizers have heaps of their own.
+// Every tanh reads the size of the heap; sanitizers have their own heaps.
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TIDU_TEST_HEAP 1
 #endif

@@ -1,5 +1,5 @@
-// conditionals.cpp - cond beyond the table of primitives: derivatives and batches against all branches
-// written out and chosen from, which residuals there are, nesting, strong zeros, dumps, refusals.
+// conditionals.cpp - cond beyond the table of primitives: derivatives and batches compared with selecting
+// between all branches, the set of residuals, nesting, strong zeros, dumps, errors.
 #include <algorithm>
 #include <limits>
 

@@ -1,5 +1,5 @@
-// control_flow.cpp - scan beyond the table of primitives: derivatives and batches against the steps written
-// out, which carries and residuals there are, linear scans that users make, strong zeros, dumps, refusals.
+// control_flow.cpp - scan beyond the table of primitives: derivatives and batches compared with the unrolled
+// loop, the sets of carries and residuals, linear scans that users make, strong zeros, dumps, errors.
 #include "tidu/primitives/control_flow.hpp"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ TEST_CASE("scan: every derivative is that of the steps written out") {
 
 TEST_CASE("scan: absent tangents stay absent, residuals are kept where they are") {
   const Graph f = counted(4, false);
-  // Of b nothing depends on a's tangent in the first step: it has one in the others.
+  // b does not depend on a's tangent in the first step: it has a tangent in the others.
   CHECK(jvp_parts(f, {"a"}).present == std::vector<bool>{true, true, true, true});
   CHECK(jvp_parts(f, {"table"}).present == std::vector<bool>{true, true, true, true});
   GraphBuilder s("step");
@@ -87,7 +87,7 @@ TEST_CASE("scan: absent tangents stay absent, residuals are kept where they are"
   CHECK(jvp_parts(graph, {"b"}).present == std::vector<bool>{false, false, true, false});
   same_function(vjp(graph), vjp(with_control_flow_unrolled(graph)));
 
-  // Of a step, tanh and its operand; exp(w) is computed before the loop, x is read where it is.
+  // The residuals of a step are tanh and its operand; exp(w) is computed before the loop, x is read directly.
   const Linearization lin = linearize(graph, {.wrt = std::vector<std::size_t>{1}});
   const std::vector<Operation> primal = scans_of(lin.augmented), linear = scans_of(lin.linear);
   REQUIRE(primal.size() == 1);
@@ -100,7 +100,7 @@ TEST_CASE("scan: absent tangents stay absent, residuals are kept where they are"
   const std::vector<Operation> both = scans_of(backward);
   REQUIRE(both.size() == 2);
   CHECK(both[1].op().boolean("reverse"));
-  CHECK(both[1].op().integer("num_carry") == 2);  // a, and the sum for what w makes
+  CHECK(both[1].op().integer("num_carry") == 2);  // a, and the sum for the tangents of w
 }
 
 TEST_CASE("scan: a linear scan with a carry that is not linear is transposed") {
@@ -288,7 +288,7 @@ TEST_CASE("scan: what does not fit is refused by operand, input and output") {
        "[scan] expected a body without effects, got test.draw in \"noisy\"");
   CHECK_THROWS_WITH_AS(with_control_flow_unrolled(counted(4, false), 20),
                        doctest::Contains("at most 20 operations"), Error);
-  // Steps whose operations are all the same count too, and nothing is allocated for what is too much.
+  // Steps with equal operations count too, and nothing is allocated for a graph that is too large.
   for (const std::int64_t length : {std::int64_t{20'000'000}, std::int64_t{2'000'000'000'000'000'000}}) {
     GraphBuilder same("same", standard_primitives()), many("many", standard_primitives());
     (void)same.input("c", Type(f64));

@@ -184,7 +184,7 @@ TEST_CASE("custom_vjp_call: graphs that a backward holds in many places are tran
     CHECK(near(run(vjp(ruled(depth)), at).at(1), expected));
   }
   for (const Graph& derivative : {jvp(ruled(40)), grad(ruled(40))}) CHECK(derivative.num_operations() < 100);
-  // A result that nobody reads need not be linear.
+  // A result without readers need not be linear.
   GraphBuilder i("inner", standard_primitives()), b("backward"), w("forward"), g("f");
   const Value r = i.input("r", f64), t = i.input("t", f64), x = w.input("x", f64);
   const Graph inner = i.build({r * t, ops::gt(t, r)});
@@ -195,7 +195,7 @@ TEST_CASE("custom_vjp_call: graphs that a backward holds in many places are tran
   CHECK(near(run(jvp(f), at).at(1), Tensor::scalar(f64, 0.7 * 1.5)));
 }
 
-// What is said of a custom_jvp_call with such a rule of x and its tangent.
+// The error of a custom_jvp_call with such a rule of x and its tangent.
 std::string refused(const std::function<std::vector<Value>(Value, Value)>& outputs) {
   GraphBuilder g("f"), r("bent");
   const Value x = g.input("x", v3);
@@ -309,7 +309,7 @@ TEST_CASE("custom rules: sums in graphs that operations hold are held to be line
 
 TEST_CASE(
     "custom_jvp_call: a tangent is zero where the rule passes the tangent of a constant through graphs") {
-  // The padding is a residual of the linear graphs, in which nobody sees that it is zero.
+  // The padding is a residual of the linear graphs, which do not know that it is zero.
   GraphBuilder g("padded");
   const Value a = g.input("a", v3);
   const Graph padded = g.build({ops::pad(a, ops::full(g, Type(f64), 0.0), {{1, 1, 0}})});
@@ -431,7 +431,7 @@ TEST_CASE("custom rules: dumps load and give the same bytes, policies by the ids
       CHECK(structurally_equal(loaded, graph));
     }
   }
-  // An inner graph whose ids are in another order: 0 is what it computes.
+  // An inner graph whose ids are in another order: 0 is its result.
   const std::string_view head = R"({"format": "tidu.graph", "version": 1, "name": "f", "values": [
  {"id": 0, "dtype": "f64", "shape": [], "name": "x"}, {"id": 1, "dtype": "f64", "shape": []}], "inputs": [0], "operations": [
  {"op": "checkpoint", "inputs": [0], "outputs": [1], "attrs": {"graph": {"format": "tidu.graph", "version": 1, "name": "g", "values": [{"id": 0, "dtype": "f64", "shape": []}, {"id": 1, "dtype": "f64", "shape": []}, {"id": 2, "dtype": "f64", "shape": [], "name": "a"}], "inputs": [2], "operations": [{"op": "sin", "inputs": [2], "outputs": [1]}, {"op": "exp", "inputs": [1], "outputs": [0]}], "outputs": [0]}, "policy": )";

@@ -269,7 +269,7 @@ TEST_CASE("custom_linear_solve: in the rules of users") {
                      }),
                      expected, wrt);
   }
-  // A solve is not linear in what its equation is made of.
+  // A solve is not linear in the consts of its equation.
   GraphBuilder n("nonlinear");
   const Value nd = n.input("d", v3), nb = n.input("b", v3), ndd = n.input("dd", v3);
   (void)n.input("db", v3);

@@ -28,7 +28,7 @@ std::string message_of(const std::function<void()>& f) {
   return "no error";
 }
 
-// Of graphs with inputs of these types.
+// A graph with inputs of these types.
 Graph graph_of(const char* name, const std::vector<Type>& types,
                const std::function<Values(const Values&)>& f) {
   GraphBuilder g(name);

@@ -1,5 +1,5 @@
-// custom_support.hpp - what the tests of operations that hold a function share: inputs of any of their
-// graphs, and two graphs held against each other on both executors, a net of layers.
+// custom_support.hpp - helpers of the tests of operations that hold a function: inputs for any of their
+// graphs, comparison of two graphs on both executors, a net of layers.
 #pragma once
 
 #include <cstdint>

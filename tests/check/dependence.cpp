@@ -1,5 +1,5 @@
-// dependence.cpp - what depends on what through operations that hold graphs, result by result: values and
-// tangents that go through one loop, branch or call together, and batches of some of what goes through.
+// dependence.cpp - dependence through operations that hold graphs, result by result: values and tangents that
+// pass through one loop, branch or call together, and batches of some of these.
 #include "check/same_function.hpp"
 #include "tidu/primitives/control_flow.hpp"
 #include "tidu/primitives/custom.hpp"
@@ -14,7 +14,7 @@ namespace dependence_cases {
 const Type v3{f64, {3}};
 const std::vector<std::string> holders{"cond", "call", "checkpoint", "scan", "while"};
 
-// Of y, and of dy where there is one: sin y and its tangent, or the same again.
+// For y, and for dy if there is one: sin y and its tangent, or the same again.
 Graph wave(std::size_t count, bool changes) {
   GraphBuilder g(changes ? "wave" : "same", standard_primitives());
   const Value y = g.input("y", v3);
@@ -26,7 +26,7 @@ Graph wave(std::size_t count, bool changes) {
   return g.build(outputs);
 }
 
-// n, then these: n counted up, then what the graph gives; while n is less than 2.
+// n, then these: n counted up, then the outputs of the graph; while n is less than 2.
 Graph counting(const Graph& graph) {
   GraphBuilder g("counting", standard_primitives());
   const Value n = g.input("n", i32);
@@ -187,7 +187,7 @@ TEST_CASE("batches of tangents leave the values that go through the same operati
       CHECK(body.type(body.outputs()[outer == "while" ? 2 : 1]) == Type(f64, {5, 3}));
     }
   }
-  // A condition that is made beside what is batched is one for all.
+  // A condition that does not depend on batched values is one for all.
   GraphBuilder b("body"), c("cond"), w("both"), g("f");
   const Value wn = w.input("n", i32), wx = w.input("x", v3);
   const Graph both = w.build({wn + ops::full_like(wn, 1), ops::sin(wx)});

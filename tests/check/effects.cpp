@@ -45,7 +45,7 @@ TEST_CASE("graphs with an impure operation run as often as they are called") {
     const Graph inner = counting(level);
     CAPTURE(level);
     CHECK(inner.data().has_effects);
-    // Equal calls are two, and one whose result nobody reads is there.
+    // Equal calls are two, and one whose result has no reader stays.
     GraphBuilder g("f", set);
     const Value a = g.input("a", v3);
     const Value first = ops::call(inner, std::vector{a})[0], second = ops::call(inner, std::vector{a})[0];

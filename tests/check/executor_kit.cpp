@@ -1,5 +1,5 @@
 // executor_kit.cpp - check_executor: the reference and the CPU executor pass, and each of the faults planted
-// in what hooks return, keep or change is found, by the check that is meant to find it.
+// in the results, the memory or the side effects of methods is found, by the check that is meant to find it.
 #include "check/planted_faults.hpp"
 
 #include <atomic>
@@ -14,7 +14,7 @@
 namespace tidu::test {
 namespace {
 
-/// What is wrong with results, by a function that changes them.
+/// A fault in results, by a function that changes them.
 template <class Change>
 class Changed : public Sound {
  public:
@@ -55,7 +55,7 @@ TEST_CASE("the reference and the CPU executor pass") {
       INFO(to_string(static_cast<Check>(i)));
       CHECK(report.tested[i] > 0);
     }
-    // What was not tested is said all the same.
+    // Notes on untested parts are there all the same.
     CHECK(report.notes.size() == 3);
     const std::string text = to_text(report);
     CHECK(text.substr(0, 20) == "the executor passes:");
@@ -164,7 +164,7 @@ TEST_CASE("fault: add_operands changes b, or writes to an a that somebody holds"
   CHECK(report.found(Check::lifetime));
   CHECK_FALSE(report.found(Check::results));
 
-  class ReusesItsOwn final : public Sound {  // what is allowed
+  class ReusesItsOwn final : public Sound {  // this is allowed
     Result<Tensor> add_operands(const eager::AddCall& call, Tensor a, const Tensor& b) const override {
       const Tensor sum = reference().add_operands(call, a, b).value();
       if (!a.exclusive()) return sum;

@@ -1,5 +1,5 @@
-// executor_kit_contract.cpp - check_executor: faults in what an executor reports, in when it computes, and in
-// the methods that may be written; graphs and primitives of the caller's.
+// executor_kit_contract.cpp - check_executor: faults in the reports of an executor, in the time of its
+// computation, and in the optional methods; graphs and primitives of the caller.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -47,7 +47,7 @@ TEST_CASE("fault: errors are not reported, reported badly, or break what comes a
   CHECK(report.found(Check::errors, "run_transposed_linear"));
   CHECK(to_text(report).find("threw something that is no std::exception") != std::string::npos);
 
-  class Throws final : public Sound {  // what is allowed, and noted
+  class Throws final : public Sound {  // this is allowed, and noted
     Result<Values> run(const eager::GraphCall& call, Inputs inputs) const override {
       return std::move(reference().execute_forward(call, inputs).value());
     }

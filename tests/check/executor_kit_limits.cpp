@@ -1,5 +1,5 @@
-// executor_kit_limits.cpp - check_executor: what it asks of executors of few kernels, of run_at, and of the
-// caller's conversions; and which values that are not finite agree.
+// executor_kit_limits.cpp - check_executor: its requirements on executors with few kernels, on run_at, and on
+// the caller's conversions; and which values that are not finite agree.
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -56,7 +56,7 @@ TEST_CASE("executors without a kernel pass when they say so, whatever derivative
   }
 }
 
-/// Constructs what the hooks give, some of them wrongly.
+/// Constructs the results of the methods, some of them wrongly.
 class SwapsAt final : public Sound {
  public:
   explicit SwapsAt(bool linear) : linear_(linear) {}

@@ -1,6 +1,6 @@
-// executor_kit_statement.cpp - check_executor: operands and graphs of the caller's without dtypes; kernels
-// that are wrong for stacks of matrices; what a report says of what was not tested; what is written before a
-// crash; and how numbers that differ in their last digits are shown.
+// executor_kit_statement.cpp - check_executor: operands and graphs of the caller without dtypes; kernels that
+// are wrong for batches of matrices; a report's notes on untested parts; the output before a crash; and the
+// text for numbers that differ in their last digits.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,7 +172,7 @@ TEST_CASE("a finding of a difference in the last bit shows it") {
   CHECK(seen > 5);
 }
 
-// What a child process that tests `executor` writes to stderr before it dies.
+// The output to stderr of a child process that tests `executor`, before it dies.
 std::string written_before_death(const eager::BackwardExecutor<Tensor>& executor) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);

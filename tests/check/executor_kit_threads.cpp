@@ -24,7 +24,7 @@ TEST_CASE("executors pass when several threads call them at once") {
 
 namespace {
 
-// In a child, whose memory has room for the stacks of some threads.
+// In a child, whose memory has space for the stacks of some threads.
 int check_with_few_threads() {
   alarm(60);
   long pages = 0;

@@ -1,7 +1,7 @@
 // implicit_rules.cpp - check_gradients of rules that are right by the values of a function and not by its
-// graph: a solve with a factor behind stop_gradient, a root found by bisection, a function that stops its own
-// gradient. Right ones pass wherever they stand, wrong ones are found, and what stands beside them is judged
-// by itself.
+// graph: a solve with a factorization after stop_gradient, a root found by bisection, a function that stops
+// its own gradient. Right ones pass in any position, wrong ones are found, and other operations beside them
+// are judged independently.
 #include <cmath>
 
 #include "check/helpers.hpp"

@@ -1,6 +1,6 @@
-// implicit_support.hpp - what the tests of custom_linear_solve and custom_root share: systems solved by LU
-// factors, by conjugate gradients and by bicgstab in a `while`, and derivatives of two graphs held against
-// each other, in both modes and their pairs. LU factors that are differentiated as they are serve as oracle.
+// implicit_support.hpp - helpers of the tests of custom_linear_solve and custom_root: systems solved by LU
+// factors, by conjugate gradients and by bicgstab in a `while`, and derivatives of two graphs compared, in
+// both modes and their pairs. Differentiated LU factors serve as oracle.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ inline Value by_factors(Value a, Value b) {
 
 enum class By { factors, conjugate_gradients, bicgstab };
 
-/// Goes on while the first carry, squared, is above what counts as zero, for 60 steps at most.
+/// Goes on while the first carry, squared, is above the threshold for zero, for 60 steps at most.
 inline Values iterated(const Graph& step, const std::vector<Value>& operands) {
   GraphBuilder until("until");
   std::vector<Value> inputs;

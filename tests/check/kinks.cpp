@@ -1,7 +1,7 @@
-// kinks.cpp - check_gradients where an operation's results have no derivative at the point, though what is
-// computed of them has one: equal singular values and eigenvalues, equal operands of max. A note says so, and
+// kinks.cpp - check_gradients if an operation's results have no derivative at the point, though a function of
+// them has one: equal singular values and eigenvalues, equal operands of max. A note names the operation, and
 // no rule is accused; a rule that is wrong at points nearby too, or beside such an operation, is found. The
-// identity and exp(x) are what the graphs compute: so it is the chain rule that does not hold.
+// graphs compute the identity and exp(x): so only the chain rule does not hold.
 #include "check/helpers.hpp"
 #include "tidu/check/check_gradients.hpp"
 #include "tidu/primitives/control_flow.hpp"

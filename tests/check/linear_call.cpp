@@ -1,5 +1,5 @@
 // linear_call.cpp - linear_call beyond the table of primitives: it is the plain call in any mode and of any
-// order, and its own transpose is what reverse mode takes.
+// order, and reverse mode uses its own transpose.
 #include <functional>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace tidu::test::custom_calls {
 namespace {
 
-// y = exp(r) x and the sum of x, of which the transpose says so many times what is right.
+// y = exp(r) x and the sum of x; the transpose is wrong by a factor.
 Values scaled(double factor, std::span<const Value> operands) {
   GraphBuilder g("scaled"), t("transposed");
   const Value r = g.input("r", v3), x = g.input("x", v3);

@@ -15,7 +15,7 @@ const Type lanes{f64, {4}};
 
 struct Masked {
   std::string name;
-  double safe;  ///< in the place of what is masked
+  double safe;  ///< replaces masked elements
   std::function<Value(Value)> f;
   std::function<double(double)> first, second;
 };

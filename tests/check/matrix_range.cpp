@@ -60,7 +60,7 @@ Value of_cholesky(Value x, Value weights) {
   const Value l = ops::cholesky(x);
   return paired(weights, l / prim::by_row(prim::diagonal(l), l.shape()));
 }
-// What a function of Arrays gives.
+// The result of a function of Arrays.
 Value called(Array (*f)(const Array&), Value x) {
   return first_of(*x.emitter(), trace(f, x.type()), std::array{x});
 }

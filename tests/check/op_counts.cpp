@@ -49,7 +49,7 @@ Value logsumexp_of(Value x, const Ints& axes) { return ops::logsumexp(x, axes); 
 
 // exp(x - logsumexp(x)) over the last axis.
 Value softmax(Value x) { return ops::exp(x - along_last(x, logsumexp_of)); }
-// Σ x / Σ p over the last axis, Σ p being 1 but for rounding.
+// Σ x / Σ p over the last axis, Σ p being 1 except for rounding.
 Value normalized_sum(Value x, Value p) {
   const auto last = static_cast<std::int64_t>(x.shape().size()) - 1;
   Ints others;
@@ -184,9 +184,9 @@ Forward mixture_forward(GraphBuilder& g, const Mixture& in, const Sizes& s) {
   return f;
 }
 
-// Value and gradients by the chain rule, line by line from the last to the first; with `across_lines` also
-// what only somebody sees who looks at several lines at once: 1/2 times 2, and the doubling of a scalar
-// instead of two arrays.
+// Value and gradients by the chain rule, line by line from the last to the first. With `across_lines` also
+// simplifications over several lines at once: 1/2 times 2, and the doubling of a scalar instead of two
+// arrays.
 Graph mixture_by_hand(const Sizes& s, bool across_lines) {
   GraphBuilder g("by hand");
   const Mixture in = mixture_inputs(g, s);

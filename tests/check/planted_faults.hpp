@@ -1,5 +1,5 @@
-// planted_faults.hpp - what the tests of check_executor share: a sound executor of tensors, in which faults
-// are planted by overriding a method, and how a report is asked for.
+// planted_faults.hpp - helpers of the tests of check_executor: a sound executor of tensors, in which faults
+// are planted by overriding a method, and a function that makes a report.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ using Inputs = std::span<const Tensor* const>;
 
 inline ExecutorKitOptions few() {
   ExecutorKitOptions options;
-  options.graphs = 12;  // not scaled: the faults show in what these contain
+  options.graphs = 12;  // not scaled: the faults show in these graphs
   options.announce = false;
   return options;
 }

@@ -146,7 +146,7 @@ TEST_CASE("check_gradients: planted faults of custom rules are found in every pl
     for (std::size_t place = 0; place < place_names.size(); ++place) {
       for (std::size_t fault = 0; fault < fault_names.size(); ++fault) {
         for (const DType dtype : {f64, f32}) {
-          // What three steps make small, f32 does not show.
+          // A fault that three steps make small does not show in f32.
           const auto at = static_cast<Place>(place);
           if (dtype == f32 && at >= Place::scan && at <= Place::unbounded && fault != 0) continue;
           if (!test::sampled(combination++)) continue;

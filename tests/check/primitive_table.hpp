@@ -1,6 +1,6 @@
 // primitive_table.hpp - the one table that drives the tests of derivatives: for each primitive of the
-// standard set how to call it, on what, and how exact it is. A primitive is added by adding a row (two, where
-// it has several faces).
+// standard set its call, its operands, and its precision. A primitive is added by a row (two, if it has
+// several forms).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace tidu::test {
 
-/// Where the elements of an operand come from.
+/// The range of the elements of an operand.
 struct Domain {
   enum class Kind : std::uint8_t { range, whole } kind = Kind::range;
   double low = -2.0, high = 2.0;  ///< of `range` also the imaginary parts' size; of `whole` both included
@@ -54,12 +54,11 @@ struct Row {
 const std::vector<Row>& primitive_table();
 /// The row with that note.
 Row noted(Row row, std::string_view note);
-/// Adds the rows of what holds graphs.
+/// Adds the rows of operations that hold graphs.
 void add_graph_holders(std::vector<Row>& table);
 /// Adds the rows of linear algebra.
 void add_linalg(std::vector<Row>& table);
-/// Adds the rows of collectives, over an axis of one rank: what more ranks give is tested where there are
-/// some.
+/// Adds the rows of collectives, over an axis of one rank; tests with MPI cover more ranks.
 void add_collectives(std::vector<Row>& table);
 /// "sin f64" or "take (drop) f32".
 std::string describe(const Row& row, DType dtype);

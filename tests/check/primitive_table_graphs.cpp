@@ -1,4 +1,5 @@
-// primitive_table_graphs.cpp - the rows of what holds graphs: calls, loops, choices; see primitive_table.hpp.
+// primitive_table_graphs.cpp - the rows of operations that hold graphs: calls, loops, conditionals; see
+// primitive_table.hpp.
 #include "primitive_table.hpp"
 
 #include "tidu/graph/builder.hpp"
@@ -191,7 +192,7 @@ Graph step_graph(DType dtype, const PrimitiveSet& set) {
                   next * x, ops::reduce_sum(d, {0}), n});
 }
 
-// The branches of a cond: of x and y, where one has a tangent of neither, and one of its results from x.
+// The branches of a cond of x and y: one has no tangent of either, and one has a result of x.
 GraphList branch_graphs(DType dtype, const PrimitiveSet& set) {
   const auto branch = [&](const char* name, const auto& f) {
     GraphBuilder g(name, set);

@@ -49,7 +49,7 @@ Graph on_set(const Row& row, DType dtype, const PrimitiveSet& set) {
   return builder.build(outputs);
 }
 
-// What a call needs: which primitives' rules, seen by which operations of the graph that is transformed.
+// The rules that a call needs: of which primitives, and of which operations of the transformed graph.
 struct Call {
   std::string name;
   RuleKind rule;
@@ -94,7 +94,7 @@ std::vector<std::uint32_t> asked(const Graph& graph, RuleKind rule, std::string_
   return operations;
 }
 
-// The primitives that a graph and what its attributes hold are made of.
+// The primitives in a graph and in the graphs of its attributes.
 void names_in(const Graph& graph, std::set<std::string_view>& names) {
   std::vector<Graph> open{graph};
   while (!open.empty()) {
@@ -142,10 +142,9 @@ TEST_CASE("removing any one rule fails exactly the calls that need it") {
           INFO(call.name);
           const std::vector<std::uint32_t> places =
               call.rule == rule ? asked(call.graph, rule, name) : std::vector<std::uint32_t>();
-          // Graphs inside may be asked for it; those of call, and of any operation that is batched, are.
-          // Rules of the user's are not differentiated, and what a checkpoint computes anew is not
-          // transposed.
-          // The dense matrix of a root's tangents is its linearized residual mapped over unit vectors.
+          // Inner graphs may need it; those of call, and of any batched operation, do. Rules of the user are
+          // not differentiated, and recomputations of a checkpoint are not transposed. The dense matrix of a
+          // root's tangents is its linearized residual mapped over unit vectors.
           bool needed_inside = false, maps = false;
           const bool inside = [&] {
             std::set<std::string_view> inner;

@@ -37,7 +37,7 @@ inline Tensors inputs_for(const Graph& graph, std::uint64_t seed, std::int64_t f
   return inputs;
 }
 
-/// Gives `got` what `expected` does, which is run on the interpreter?
+/// Has `got` the results of `expected`, which runs on the interpreter?
 inline void same_function(const Graph& got, const Graph& expected, const Tensors& inputs,
                           double tolerance = 1e-11) {
   const Tensors wanted = run(expected, inputs);

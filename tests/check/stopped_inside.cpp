@@ -1,5 +1,5 @@
 // stopped_inside.cpp - check_gradients of graphs that stop gradients in the steps of a loop, in branches and
-// in graphs that are computed anew: differences keep fixed what no tangent goes through there, too.
+// in rematerialized graphs: differences keep fixed the values that no tangent flows through there, too.
 #include "check/helpers.hpp"
 #include "support/support.hpp"
 #include "tidu/check/check_gradients.hpp"
@@ -14,8 +14,7 @@ using namespace tidu::test;
 
 const Type v3{f64, {3}};
 
-// x times what is held fixed of it, and a step of another kind; `error`: a rule of it is wrong by this
-// factor.
+// x times its fixed copy, and a step of another kind; `error`: a rule of it is wrong by this factor.
 Value stopped(Value x, Value y, double error) {
   const Graph sine = of_x(v3, [](Value t) { return ops::sin(t); });
   const Graph rule = of_xy(v3, v3, [&](Value p, Value t) {

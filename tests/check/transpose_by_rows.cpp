@@ -18,7 +18,7 @@ using Map = std::function<Pair(Value r, Value c0, Value c1)>;
 constexpr double steps = 3.0;
 Value times(Value x, double factor) { return x * ops::full_like(x, factor); }
 
-// The sum of `steps` times the map, by a loop or at once. `bend`: of tanh of a cotangent.
+// The sum of `steps` times the map, by a loop or at once. `bend`: with tanh of a cotangent.
 Graph backward(const std::array<Type, 5>& types, const Map& map, bool loop, bool bend = false) {
   const Type r_type = types[0], c0_type = types[1], c1_type = types[2], x_type = types[3], y_type = types[4];
   GraphBuilder g("backward");
@@ -130,7 +130,7 @@ TEST_CASE("custom_vjp_call: what reverse mode cannot do with a loop in a backwar
   CHECK_THROWS_AS(vjp(jvp(looped, {"x"}, named), {"x"}), ADRuleError);
 }
 
-// By what its tangents are without a rule: zero.
+// A custom_vjp_call in which a tangent without a rule is zero.
 TEST_CASE("custom_vjp_call: a loop that is not linear in a cotangent leaves forward mode to the graph") {
   const Case c = cases()[0];
   const Graph bent = around(c.types, backward(c.types, c.map, true, true));

@@ -1,6 +1,6 @@
-// while_loops.cpp - while beyond the table of primitives: derivatives and batches against scans of as many
-// steps, examples that end apart, what is carried, linear loops that users make, strong zeros, dumps,
-// refusals.
+// while_loops.cpp - while beyond the table of primitives: derivatives and batches compared with scans of as
+// many steps, examples with different numbers of steps, carries, linear loops that users make, strong zeros,
+// dumps, errors.
 #include <algorithm>
 #include <cmath>
 
@@ -173,7 +173,7 @@ TEST_CASE("while: what is fixed is no carry, and what nothing needs is not carri
   // table, w and k are consts; carries are a, n, the tangents of a and b, and b, which a's tangent is times.
   CHECK(linear[0].op().integer("num_consts") == 3);
   CHECK(linear[0].num_outputs() == 5);
-  // Of w alone b depends through a, and of k nothing.
+  // With w alone b depends through a; with k nothing depends.
   CHECK(jvp_parts(counted(As::loop, 4), {"k"}).present == std::vector<bool>{true, true, true, true});
   GraphBuilder g("f"), s("step"), c("cond");
   const Value k = s.input("k", v3), n = s.input("n", f64);
@@ -184,7 +184,7 @@ TEST_CASE("while: what is fixed is no carry, and what nothing needs is not carri
   const Graph f = g.build({results[0], results[1]});
   CHECK(jvp_parts(f, {"k"}).present == std::vector<bool>{true, false});
   CHECK(operations_of(jvp(f, {"k"}), "while").size() == 1);
-  // The gradient of what stays needs no bound.
+  // The gradient of an unchanged carry needs no bound.
   CHECK(near(run(vjp(with_outputs(f, std::vector<std::size_t>{0})),
                  {vector({1.0, 2.0, 3.0}), scalar(2.0), vector({4.0, 5.0, 6.0})})[1],
              vector({4.0, 5.0, 6.0})));
@@ -217,7 +217,7 @@ TEST_CASE("while: reverse mode without a bound is refused, and says what to do")
     CHECK(error.primitive() == "while");
     CHECK(error.rule() == ADRuleError::Rule::transpose);
   }
-  // The place of what holds it, too.
+  // The source location of the holding operation, too.
   const int line = __LINE__ + 2;
   const Graph outer = of_xy(f64, v3, [](Value w, Value x) {
     return ops::call(growing(), std::vector{w, x});
@@ -339,7 +339,7 @@ TEST_CASE("while: in calls, checkpoints, scans and whiles, and these in it") {
         operands.push_back(g.input(held.input_name(i), held.type(held.inputs()[i])));
       if (how == 0) return g.build({ops::call(held, operands)[4]});
       if (how == 1) return g.build({ops::checkpoint(held, operands)[4]});
-      // Twice: a is what comes out.
+      // Twice: a is the result.
       GraphBuilder s("outer"), c("twice");
       std::vector<Value> in;
       for (std::size_t i = 0; i < operands.size(); ++i)
@@ -389,7 +389,7 @@ TEST_CASE("while: dumps load and give the same bytes, pages are made") {
   CHECK(to_text(Program::make(f)).find("while") != std::string::npos);
   CHECK(to_json(bounded).find("\"max_steps\": 5") != std::string::npos);
   CHECK(to_json(growing()).find("max_steps") == std::string::npos);
-  // What has its default is left out.
+  // Attributes with their default are left out.
   GraphBuilder s("step"), c("cond"), g("plain");
   const Value x = s.input("x", f64), y = c.input("x", f64);
   const Graph body = s.build({x + x}), cond = c.build({ops::lt(y, ops::full_like(y, 9))});

@@ -1,5 +1,5 @@
-// wrong_rules_inside.cpp - check_gradients names a wrong rule that is used within what an operation holds: in
-// the body of a loop, the branch of a choice, the graph of a call.
+// wrong_rules_inside.cpp - check_gradients names a wrong rule that is used within an operation that holds
+// graphs: in the body of a loop, the branch of a conditional, the graph of a call.
 #include <cmath>
 
 #include "check/helpers.hpp"
@@ -86,7 +86,7 @@ ReferenceExecutor the_executor() {
       .with_kernel("my.triple", element_wise([](double x) { return 3.0 * x; }));
 }
 
-// f in what holds it; the carry of scan and while is 0 at first, where cube shows nothing.
+// f within an operation; the carry of scan and while is 0 at first, where cube shows nothing.
 struct Holder {
   std::string_view primitive, place;
   std::function<Value(const Function&, Value)> emit;

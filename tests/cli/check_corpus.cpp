@@ -1,5 +1,5 @@
-// The command check on every graph with inputs that tests/data has: no rule is at fault, so any finding is a
-// false alarm, and what could not be compared is said in notes.
+// The command check on every graph with inputs in tests/data: all rules are right, so any finding is a false
+// alarm, and notes list the parts that could not be compared.
 #include <algorithm>
 
 #include "cli/helpers.hpp"

@@ -46,7 +46,7 @@ bool is_zero(const json& tensor) {
   return std::all_of(all.begin(), all.end(), [](double x) { return x == 0.0; });
 }
 
-// Empty when `got` is `want`, else what is wrong. A derivative that is absent equals zeros.
+// Empty when `got` is `want`, else the difference. A derivative that is absent equals zeros.
 std::string difference(const json& got, const json& want, double rtol) {
   if (got.is_null()) return is_zero(want) ? "" : "null where a value belongs";
   if (want.is_null()) return is_zero(got) ? "" : "a value where nothing is differentiable";
@@ -191,7 +191,7 @@ void check_all(const std::vector<std::string>& how) {
     const json content = json::parse(file);
     ++count;
     if (!shard.next()) continue;
-    // What is different operation by operation is the same code for all of them.
+    // The code that differs operation by operation is the same for all of them.
     if (!how.empty() && test::shortened() && count % 2 == 0) continue;
     for (const CliExecutor& executor : executors) {
       if (!content["expect"].contains("vjp") && executor.name == "cuda") continue;

@@ -1,5 +1,5 @@
-// dump and ops: every stage in every format; what is dumped as JSON loads again, and eval gives with it what
-// jvp and vjp give.
+// dump and ops: every stage in every format; a graph dumped as JSON loads again, and eval of it gives the
+// results of jvp and vjp.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -60,7 +60,7 @@ TEST_CASE("every stage in every format, with keys and without") {
       }
       CHECK(dump("dot", false).find("digraph") == 0);
       CHECK(dump("text", false).find(stage == "program" ? "program \"" : "graph \"") == 0);
-      // what was dumped loads again, and comes out the same
+      // a dumped graph loads again, and its dump is the same
       for (const bool keys : {false, true}) {
         const std::string text = dump("json", keys);
         std::vector<std::string> again{"dump", folder.file("again.json", text), "--format", "json"};
@@ -177,7 +177,7 @@ TEST_CASE("ops lists every primitive once, in three formats") {
   }
 }
 
-// Where the last column of a line begins.
+// The begin of the last column of a line.
 std::size_t last_column(const std::string& line) { return line.rfind('|', line.size() - 2); }
 
 std::string without_last_column(const std::string& table) {
@@ -207,8 +207,7 @@ bool has_cuda() {
                      [](const CliExecutor& executor) { return executor.name == "cuda"; });
 }
 
-// TIDU_UPDATE_GOLDEN=1 writes the table anew. Where tidu::cuda is not built nothing is known of its column,
-// which stays as it is.
+// TIDU_UPDATE_GOLDEN=1 writes the table anew. Without tidu::cuda its column is unknown, and stays unchanged.
 TEST_CASE("docs/primitives.md has the table that ops prints") {
   const std::filesystem::path path = test::source_dir() / "docs" / "primitives.md";
   std::ostringstream content;

@@ -1,4 +1,4 @@
-// Running the command in this process: its status and what it wrote, files for it to read, and small graphs.
+// Runs the command in this process: its status and output, input files, and small graphs.
 #pragma once
 
 #include <doctest/doctest.h>

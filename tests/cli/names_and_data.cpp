@@ -1,5 +1,5 @@
-// names_and_data.cpp - inputs whose names hold commas, tensors whose data are nested arrays, and what the
-// command says of loops without a bound that it runs on a tape.
+// names_and_data.cpp - inputs whose names hold commas, tensors whose data are nested arrays, and the
+// command's messages on loops without a bound that it runs on a tape.
 #include <initializer_list>
 
 #include "helpers.hpp"

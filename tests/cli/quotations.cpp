@@ -1,5 +1,5 @@
-// What the command says on standard error is UTF-8 without control characters, whatever its words, the names
-// in files and the bytes of files are.
+// The command's output on standard error is UTF-8 without control characters, for any words, names in files
+// and bytes of files.
 #include "cli/helpers.hpp"
 #include "support/printable.hpp"
 

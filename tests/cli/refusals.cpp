@@ -1,5 +1,4 @@
-// Everything that the command refuses: with which status, and what the message says. Words that begin with @
-// are files of the table.
+// All errors of the command: the status, and the message. Words that begin with @ are files of the table.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -206,7 +205,7 @@ const std::vector<Refusal>& refusals() {
        2,
        {"\"x\" with a leading axis, got f64[]"}},
       {{"vjp", "@g", "--inputs", "@rows", "--batched", "y,x", "--cotangents", "@null"}, 2, {"axis of 4"}},
-      // what a graph cannot be asked for
+      // commands that do not fit the graph
       {{"grad", "@mixed", "--inputs", "@mixed_i"}, 2, {"mixed: grad", "one floating scalar output, got 3"}},
       {{"hvp", "@mixed", "--inputs", "@mixed_i", "--tangents", "@none"}, 2, {"hvp", "got 3 outputs"}},
       {{"jac", "@mixed", "--inputs", "@mixed_i", "--wrt", "z"}, 2, {"expected real inputs", "c128[]"}},

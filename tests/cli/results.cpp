@@ -1,4 +1,4 @@
-// What each command prints when all is well, on graphs that are small enough to know the numbers.
+// The output of each command without errors, on graphs that are small enough to know the numbers.
 #include <algorithm>
 #include <map>
 #include <tidu/graph/rules.hpp>

@@ -1,7 +1,7 @@
-// What has to hold where a program and tidu's libraries meet, above all when they are shared: errors are
-// caught by their own type, in either direction; addresses of primitives and of inline variables are one;
-// memory taken on one side, or in one thread, is given back on the other. Exit status 0, or the number of the
-// check that failed.
+// Properties at the boundary between a program and tidu's libraries, above all shared ones: errors are caught
+// by their own type, in either direction; addresses of primitives and of inline variables are one; memory
+// allocated on one side, or in one thread, is freed on the other. Exit status 0, or the number of the check
+// that failed.
 #include <cmath>
 #include <thread>
 #include <tidu/tidu.hpp>

@@ -38,7 +38,7 @@ bool results_are_small(const Graph& graph) {
                      [&](ValueId id) { return graph.type(id).bytes() <= detail::pool_largest - 64; });
 }
 
-// Of each row's softmax the sum of squares.
+// The sum of squares of each row's softmax.
 Graph softmax_of_rows(Type type) {
   GraphBuilder builder("softmax");
   const Value x = builder.input("x", type);

@@ -1,5 +1,5 @@
-// sin and cos as they are written out in generated code: against long double over all magnitudes, symmetric,
-// and with the same bits alone, both together, beside any other element, among many live values, and on rows.
+// sin and cos in generated code: compared with long double over all magnitudes, symmetric, and with the same
+// bits alone, both together, beside any other element, among many live values, and on rows.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -160,7 +160,7 @@ const Outputs of_rows = [](Value x) {
   return std::vector{ops::cos(x) * each + ops::sin(each), ops::reduce_sum(ops::sin(x) * each, {0})};
 };
 
-// Both of what is one element for each row, one of them needed far behind the other: as of a gradient.
+// Both functions of one element for each row, one of them needed much later than the other, as in a gradient.
 const Outputs of_one_a_row = [](Value x) {
   const Shape shape = x.shape();
   const Value w = ops::rev(x, {0}), t = ops::tanh(x * w);

@@ -90,7 +90,8 @@ Graph columns_of(DType dtype, std::int64_t rows, std::int64_t columns) {
   return g.build({ops::concatenate(parts, 1)});
 }
 
-// What reads columns of rows that are taken of two arrays, of one of them transposed, and of a third.
+// Readers of columns of rows that are gathered from two arrays, from one of them transposed, and from a
+// third.
 struct Gathers {
   DType dtype = f64, index = i32;
   std::int64_t rows = 100, extent = 10, width = 5;
@@ -173,7 +174,7 @@ TEST_CASE("[columns] a group brings its values side by side") {
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t rows : {65, 127, 500, 1025, 4099, 20001}) {
       for (const std::int64_t columns : {7, 9, 30, 47}) {
-        if (rows > 20000 && columns % 10 != 7) continue;  // what is slow alone
+        if (rows > 20000 && columns % 10 != 7) continue;  // kernels that are slow alone
         INFO(columns, " columns of ", rows);
         const Graph graph = columns_of(dtype, rows, columns);
         ProgramOptions whole;
@@ -243,14 +244,14 @@ TEST_CASE("[columns] a group gathers its columns") {
     for (const bool transposed : {false, true}) {
       for (const std::int64_t rows : {65, 131, 1002, 9001}) {
         for (const std::int64_t width : {1, 3, 4, 5, 8, 11, 14}) {
-          if (rows > 9000 && width % 8 != 3) continue;  // what is slow alone
+          if (rows > 9000 && width % 8 != 3) continue;  // kernels that are slow alone
           INFO(width, " columns of ", rows, transposed ? ", transposed" : "");
           Gathers c{.dtype = dtype, .rows = rows, .width = width, .transposed = transposed};
           c.index = width % 2 == 0 ? i64 : i32;
           c.extent = 1 + static_cast<std::int64_t>(random() % 3);  // indices beyond it, and negative ones
           const Graph graph = gathers_of(c);
           const Found found = find_columns(Program::make(graph, whole));
-          // A column of one of a single column or row is what was taken itself.
+          // A column of a value with a single column or row is the gathered value itself.
           CHECK(found.gathered >= static_cast<std::size_t>(width > 1 && c.extent > 1 ? width + 5 : 5));
           CHECK(found.concatenates == 1);
           check_same(graph, whole, random);
@@ -346,8 +347,8 @@ TEST_CASE("[columns] parts of columns, several side by side, and groups that fol
       0, 0);
 }
 
-// By the program's plan what is not handed back lies where the group's operands were, which are still read
-// while rows are written: who compiles plans once more.
+// In the program's plan, temporaries lie in the buffers of the fusion's operands, which are still read while
+// rows are written: the compiler has to plan once more.
 TEST_CASE("[columns] a group does not write rows where it still reads") {
   std::mt19937_64 random(7);
   constexpr std::int64_t rows = 3001;
@@ -403,7 +404,7 @@ TEST_CASE("[columns] random graphs of columns have the bits of their operations 
   CHECK(found >= 10);
 }
 
-// Indices are moved into range by the extent of each, though both lie in one input a step of 1 apart.
+// Indices are clamped to the extent of each, though both are in one input with a distance of 1.
 TEST_CASE("[columns] columns that are taken of two shapes of one array") {
   std::mt19937_64 random(10);
   const std::int64_t rows = 200;

@@ -1,7 +1,7 @@
-// Random graphs about columns: taken along either axis by clipped or dropped indices of arrays, of views and
-// of what was taken before, sliced, computed with, reversed, brought to rows and taken apart again. Fused in
-// every way they have the bits of their operations one by one. TIDU_TEST_SCALE=20 makes them 20 times as
-// many.
+// Random graphs about columns: gathered along either axis by clipped or dropped indices from arrays, from
+// views and from gathered values, sliced, computed with, reversed, combined to rows and separated again.
+// Fused in every way they have the bits of their operations one by one. TIDU_TEST_SCALE=20 makes them 20
+// times as many.
 #include <algorithm>
 
 #include "cpu/compare.hpp"

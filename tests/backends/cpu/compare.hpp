@@ -102,7 +102,7 @@ inline bool close(double a, double b, double relative) {
   return std::fabs(a - b) <= relative * (1 + std::fabs(b));
 }
 
-/// Whether every bit is the same, but for those of NaNs.
+/// Are all bits the same, except for those of NaNs?
 inline bool same_bits_or_nan(const Tensor& a, const Tensor& b) {
   if (a.type() != b.type()) return false;
   if (a.size() == 0 || std::memcmp(a.bytes(), b.bytes(), a.num_bytes()) == 0) return true;

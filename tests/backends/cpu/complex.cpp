@@ -1,5 +1,5 @@
-// Loops over many complex numbers, whose every element is what one number alone gives; exp by generated code
-// nearly so.
+// Loops over many complex numbers: every element equals the result for one number alone; exp by generated
+// code up to rounding.
 #include "cpu/compare.hpp"
 #include "optimizer/simplify_support.hpp"
 

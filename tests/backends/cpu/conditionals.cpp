@@ -1,5 +1,5 @@
-// cond on the CPU: against the reference and against all branches written out, with every dtype, in loops and
-// with products; one branch runs, in memory that all of them share, and nothing is allocated for it.
+// cond on the CPU: compared with the reference and with all branches inlined, with every dtype, in loops and
+// with matmuls; one branch runs, in memory that all of them share, without an allocation.
 #include <array>
 #include <atomic>
 

@@ -1,6 +1,5 @@
-// scan on the CPU: against the reference and against the steps written out, with every dtype, with products
-// of consts, of every number of steps; what is allocated and how long it takes do not grow but with the
-// steps.
+// scan on the CPU: compared with the reference and with the unrolled loop, with every dtype, with matmuls of
+// consts, with any number of steps; allocations and time grow only with the steps.
 #include "tidu/primitives/control_flow.hpp"
 
 #include <atomic>
@@ -23,7 +22,7 @@ std::vector<Tensor> random_inputs(const Graph& graph, std::mt19937_64& random) {
   return inputs;
 }
 
-// The CPU, the reference and the steps written out agree. Another result for every input, and twice the same.
+// The CPU, the reference and the unrolled loop agree. Different results for every input, and twice the same.
 void agree(const Graph& graph, std::mt19937_64& random, double factor = 4) {
   for (int repeat = 0; repeat < 2; ++repeat) {
     const std::vector<Tensor> inputs = random_inputs(graph, random);
@@ -140,7 +139,8 @@ TEST_CASE("scan: carries that are only added to") {
   }
 }
 
-// Much that depends on consts alone: of several results, read by one another, given out, of no element.
+// Many values that depend on consts alone: with several results, read by one another, outputs, without
+// elements.
 Graph with_consts(std::int64_t length) {
   const Type v5{f64, {5}}, m5{f64, {5, 5}};
   GraphBuilder b("step");
@@ -214,7 +214,7 @@ TEST_CASE("scan: a run allocates no more for more steps") {
     return test::allocated_bytes() - before;
   };
 #if defined(TIDU_ASAN) || defined(TIDU_TSAN)
-  constexpr std::size_t little = 1024;  // what is not optimised allocates more
+  constexpr std::size_t little = 1024;  // programs that are not optimised allocate more
 #else
   constexpr std::size_t little = 256;
 #endif

@@ -1,8 +1,7 @@
-// Convolutions and their gradients at the edges of what libraries are asked for: empty axes and axes of one
-// element, padding wider than the kernel, strides beyond the extent, dilations and groups, in one to three
-// dimensions. Elements are whole numbers, so that every sum is exact in any order: small convolutions equal
-// those of the reference executor, and large ones in f32, which may be a library's, those in f64, which never
-// are.
+// Convolutions and their gradients at the limits of library calls: empty axes and axes of one element,
+// padding wider than the kernel, strides beyond the extent, dilations and groups, in one to three dimensions.
+// Elements are integers, so that every sum is exact in any order: small convolutions equal those of the
+// reference executor, and large ones in f32, which may be a library's, those in f64, which never are.
 #include <functional>
 
 #include "cpu/compare.hpp"
@@ -17,7 +16,7 @@ namespace {
 using namespace tidu;
 using namespace tidu::test;
 
-// What varies along one axis; the others have `rest` elements, a kernel of 3 and padding of 1.
+// The parameters along one axis; the others have `rest` elements, a kernel of 3 and padding of 1.
 struct Edge {
   std::size_t rank = 1, axis = 0;
   std::int64_t extent = 1, kernel = 1, stride = 1, low = 0, high = 0, dilation = 1, spread = 1, groups = 1;

@@ -1,5 +1,5 @@
-// Decompositions of one matrix by each instruction set: what they are put together to, and how far from those
-// for any CPU they are.
+// Decompositions of one matrix by each instruction set: the product of the factors, and the distance of the
+// factors from those of the generic code.
 #include "cpu/kernels/decompositions.hpp"
 
 #include <doctest/doctest.h>
@@ -64,7 +64,7 @@ double difference(const Matrix<W>& a, const Matrix<W>& b) {
   return most;
 }
 
-// The triangle of x, with ones in its diagonal or what is there; of as many columns.
+// The triangle of x, with ones or its own elements on its diagonal; with as many columns.
 template <class W>
 Matrix<W> triangle(const Matrix<W>& x, bool lower, bool unit, Size rows, Size columns) {
   Matrix<W> t(rows, columns);
@@ -127,7 +127,7 @@ void check_solve(const Decompositions<W>& use, Size n, Size others, std::mt19937
   }
 }
 
-// Of whole numbers times a power of two, whose reciprocals are infinite where the solutions are whole.
+// Integers times a power of two, whose reciprocals are infinite while the solutions are integers.
 template <class W>
 void check_subnormal_solve(const Decompositions<W>& use, Size n, std::mt19937_64& random) {
   const double unit = std::ldexp(1.0, -1060);

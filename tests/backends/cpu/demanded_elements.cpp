@@ -1,5 +1,5 @@
-// Elements that nobody reads: what is known of them, that products leave them out, alone and in loops, and
-// that results are those of whole products.
+// Elements without readers: the analysis, matmuls that skip them, alone and in loops, and results equal to
+// those of whole matmuls.
 #include "cpu/demanded_elements.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace tidu::cpu_detail;
 namespace demanded_elements_cases {
 namespace {
 
-// Where in rows [triangle, 0] the elements of a lower triangular matrix of d rows lie.
+// The positions in rows [triangle, 0] of the elements of a lower triangular matrix of d rows.
 Literal places(std::int64_t d, std::int32_t outside) {
   std::vector<std::int32_t> at;
   for (std::int64_t i = 0; i < d; ++i) {
@@ -49,7 +49,7 @@ std::vector<Tensor> random_inputs(const Graph& graph, std::mt19937_64& random) {
 
 std::shared_ptr<Arena> new_arena() { return std::make_shared<Arena>(std::size_t{1} << 30); }
 
-// What find_reads says of a value, the bytes of constants taken from their operations.
+// The result of find_reads for a value, with the bytes of constants from their operations.
 std::vector<ReadElements> reads_of(const Graph& graph) {
   std::vector<const std::byte*> constants(graph.num_values(), nullptr);
   for (std::size_t i = 0; i < graph.num_operations(); ++i) {
@@ -60,7 +60,7 @@ std::vector<ReadElements> reads_of(const Graph& graph) {
   return find_reads(graph, constants, {});
 }
 
-// Nobody asks what is read of anything but products and what is scattered.
+// The demanded elements matter only for matmuls and scatters.
 Value of_product(GraphBuilder& g, const char* name, const Shape& shape) {
   const Value x = g.input(name, {f64, {num_elements(shape), 2}});
   return ops::reshape(ops::dot_general(x, x, {{1}, {1}, {0}, {0}}), shape);

@@ -1,5 +1,5 @@
-// Random graphs of whole numbers in which products are gathered, scattered and sliced by constant indices, by
-// several readers each, so that some of their elements are read by nobody: run in every way they have the
+// Random graphs of integers in which matmuls are gathered, scattered and sliced by constant indices, by
+// several readers each, so that some of their elements have no reader: run in every way they have the
 // elements of the reference. TIDU_TEST_SCALE=20 makes them 20 times as many.
 #include <algorithm>
 #include <string>
@@ -35,7 +35,7 @@ class GraphWithDeadCode {
   Value pick() { return values_[below(values_.size())]; }
   std::size_t axis_of(Value x) { return below(x.rank()); }
 
-  // Of small whole numbers, whose sums are exact.
+  // Small integers, whose sums are exact.
   Value input(const Shape& shape) {
     const std::string name = "x" + std::to_string(count_++);
     return ops::convert_element_type(builder_.input(name, Type(i32, shape)), dtype_);
@@ -81,7 +81,7 @@ class GraphWithDeadCode {
         return;
       }
       case 3: values_.push_back(sliced(x)); return;
-      case 4: {  // one place more, perhaps, for what is not wanted
+      case 4: {  // perhaps one more position, for elements that are not wanted
         Shape shape = x.shape();
         shape[axis] += between(0, 1);
         const Value into = ops::full(builder_, x.type().with_shape(shape), one_in(4) ? 3.0 : 0.0);

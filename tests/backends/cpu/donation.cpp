@@ -1,5 +1,5 @@
-// Outputs that take the memory of inputs that a caller gives up: random graphs against runs that keep their
-// inputs, when an input is not given up, and what a failure leaves.
+// Outputs in the memory of donated inputs: random graphs compared with runs that keep their inputs, inputs
+// that are not donated, and the state after a failure.
 #include "cpu/compare.hpp"
 #include "cpu/vector_units.hpp"
 #include "support/support.hpp"
@@ -136,7 +136,7 @@ TEST_CASE("[reused] random graphs whose inputs are given up give what they give 
         CHECK_FALSE((takes && outputs[i].bytes() == shared.bytes()));
         ++(takes ? taken : kept);
       }
-      // As many as may be: of each set the smaller number of outputs and of inputs that are given up.
+      // As many as possible: of each set the smaller number of outputs and of donated inputs.
       for (const ReusableInputs& set : executable.reusable_inputs()) {
         std::size_t given = 0, took = 0;
         for (const std::uint32_t input : set.inputs)
@@ -198,7 +198,7 @@ TEST_CASE("[reused] what is read later, wanted as it is, small or of another typ
   CHECK_FALSE(reused(square_matrix, [&](GraphBuilder& g, Value x) {
     return Values{ops::convert_element_type(ops::lt(x, ops::full(g, square_matrix, 0.0)), i64)};
   }));
-  // Of two outputs that both could have it, one has.
+  // Of two outputs that both could have it, one has it.
   const Executable both = of_one(square_matrix, [&](GraphBuilder&, Value x) {
     return Values{doubled(x), ops::sin(x)};
   });
@@ -250,7 +250,8 @@ TEST_CASE("[reused] inputs are written over safely from the last step on that ma
   const Value x = builder.input("x", square_matrix), y = builder.input("y", square_matrix),
               z = builder.input("z", Type(f64, {136, 4}));
   const Value before = ops::tanh(x), product = ops::matmul(before, before), behind = ops::mul(y, product);
-  // What brings nothing from afar does not fail: a sum, repetitions, few elements in several passes.
+  // Operations that read only nearby elements do not fail: a sum, repetitions, few elements in several
+  // passes.
   const Value sum = ops::reduce_sum(z, {1});
   const Value wide = ops::broadcast_in_dim(ops::lgamma(ops::sin(sum)), square_matrix.shape(), {1});
   const Executable executable = cpu().compile(builder.build({before, behind, wide}));

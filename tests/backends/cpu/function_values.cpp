@@ -103,7 +103,7 @@ TEST_CASE("logistic keeps results that are subnormal") {
   check_values<float>(prim::logistic, logistic_f32, 2);
 }
 
-// Of 16 bits: what f32 gives, rounded.
+// 16-bit results are those of f32, rounded.
 TEST_CASE("logistic of 16 bits keeps results that are subnormal") {
   for (const DType dtype : {f16, bf16}) {
     std::vector<double> x;

@@ -13,7 +13,7 @@ using namespace tidu::cpu_detail;
 
 namespace {
 
-// Of tables whose rows are longer than what is taken, the last place at the very end.
+// Tables with rows longer than the gathered part, the last position at the very end.
 template <class Word>
 void check_gather_columns() {
   constexpr std::int64_t most = 13, width = 14, rows = 9, stride = 40;

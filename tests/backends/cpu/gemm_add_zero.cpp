@@ -23,7 +23,7 @@ struct ProductSize {
   std::int64_t m, n, k, batch;
 };
 
-// Every way in which products are made: by size, by what is transposed, and by instruction set.
+// Every kernel of matmuls: by size, by transposed operands, and by instruction set.
 template <class Body>
 void for_each_product(GemmType type, const Body& body) {
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {

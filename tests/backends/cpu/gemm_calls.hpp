@@ -60,7 +60,7 @@ std::vector<T> random_elements(std::int64_t count, std::mt19937& random) {
   return v;
 }
 
-/// Of lines without gaps, or with `gap` elements behind each.
+/// A call on rows without gaps, or with `gap` elements after each.
 inline GemmCall make_call(GemmType type, bool trans_a, bool trans_b, std::int64_t m, std::int64_t n,
                           std::int64_t k, std::int64_t gap = 0) {
   GemmCall g;

@@ -1,5 +1,5 @@
-// Batches of products of one or two rows: inner products, matrices by vectors, rows by matrices. Of small
-// whole numbers, so that every order of sums gives the same.
+// Batches of matmuls of one or two rows: inner products, matrices by vectors, rows by matrices. Elements are
+// small integers, so that every order of sums gives the same.
 #include <doctest/doctest.h>
 
 #include <cstdint>

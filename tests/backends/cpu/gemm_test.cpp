@@ -253,7 +253,7 @@ TEST_CASE_TEMPLATE("operands whose rows are a power of two apart give the bits o
   }
 }
 
-/// Of the best that this CPU has, no better than `isa`.
+/// The best instruction set that this CPU has, at most `isa`.
 Index vector_bytes(GemmIsa isa) {
   const std::string best = gemm_library(make_call(GemmType::f64, false, false, 2, 2, 2));
   if (isa == GemmIsa::avx512 && best == "tidu/avx512") return 64;

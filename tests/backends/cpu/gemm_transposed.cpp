@@ -91,7 +91,7 @@ TEST_CASE_TEMPLATE("[turning] a transposed B that is transposed by tiles gives t
         for (Index m = 3; m <= 34; ++m) check(m, 9 + m % 4 * 7, 32 + m % 5, m % 3, 1);
         for (Index n = 9; n <= 70; ++n) check(n % 2 == 0 ? 16 : 19, n, 33, n % 3, 1);
         for (Index k = 8; k <= 44; ++k) check(k % 2 == 0 ? 10 : 16, k % 3 == 0 ? 16 : 30, k, 0, 2);
-        // Of larger ones: several blocks of terms; rows of A, or of B, that are pages apart.
+        // Larger ones: several blocks of terms; rows of A, or of B, that are pages from each other.
         check(37, 150, 800, 1, 1);
         check(32, 48, 512, 0, 1);
         check(32, 48, 1024, 0, 1);

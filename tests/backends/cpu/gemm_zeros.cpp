@@ -1,6 +1,5 @@
-// Products whose operands have zeros in blocks, of which kernels leave terms out: the bits of the same
-// product a few rows at a time, for which nothing is left out, and NaN wherever a zero meets what is not
-// finite.
+// Matmuls whose operands have blocks of zeros, for which kernels skip terms: the bits of the same matmul a
+// few rows at a time, for which no term is skipped, and NaN wherever a zero meets infinity or NaN.
 #include <doctest/doctest.h>
 
 #include <complex>

@@ -61,7 +61,7 @@ TEST_CASE("indexing of arrays without elements reads and writes nothing") {
             const std::vector<Tensor> inputs{random_tensor(x, {}, random), at,
                                              random_tensor(rows, {}, random)};
             for (const std::string& text : differences(scatter, inputs, cpu())) CHECK_MESSAGE(false, text);
-            // What lies behind memory of no bytes stays.
+            // Memory after a buffer of no bytes is not written.
             if (outer != 0) continue;
             const Executable executable = cpu().compile(scatter);
             std::vector<std::vector<Tensor>> results;

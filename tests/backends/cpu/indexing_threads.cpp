@@ -1,4 +1,5 @@
-// Threads share the rows of large takes and what large scatter_adds add to: the bits are those of one.
+// Threads share the rows of large takes and the targets of large scatter_adds: the bits are those of one
+// thread.
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
 

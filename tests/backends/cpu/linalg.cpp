@@ -1,6 +1,5 @@
-// linalg.cpp - decompositions on the CPU and on the reference interpreter: factors put together again,
-// orthonormal vectors, empty and single matrices, operands that are not finite or not definite, and what is
-// refused.
+// linalg.cpp - decompositions on the CPU and on the reference interpreter: products of the factors,
+// orthonormal vectors, empty and single matrices, operands that are not finite or not definite, and errors.
 #include "tidu/primitives/linalg.hpp"
 #include "cpu/compare.hpp"
 
@@ -34,7 +33,8 @@ Value scaled(Value u, Value s) {
   return u * ops::broadcast_in_dim(ops::convert_element_type(s, u.dtype()), u.shape(), axes);
 }
 
-// What must be zero: x less its factors put together, and of vectors that they are orthonormal.
+// Values that must be zero: x minus the product of its factors, and the deviation of vectors from
+// orthonormality.
 Values left_of_svd(Value x) {
   const Values f = ops::svd(x);
   const Value uu = product(adjoint(f[0]), f[0]), vv = product(f[2], adjoint(f[2]));

@@ -255,7 +255,7 @@ TEST_CASE("linear algebra: the smallest and the greatest numbers") {
   for (const double x : {0x1p-130, 0x1p-126, 0x1p125}) check(bf16, x, 1e-1);
 }
 
-// Where docs/conventions.md says that a first derivative is not finite.
+// The points at which docs/conventions.md says that a first derivative is not finite.
 TEST_CASE("linear algebra: derivatives at singular points are not finite") {
   const auto gradient = [](const std::string& name, const std::function<Array(const Array&)>& f,
                            const Tensor& x) {

@@ -79,7 +79,7 @@ class LinesGraph {
     }
   }
 
-  // What is rolled along an axis, or nearly so.
+  // Rolls along an axis, or patterns close to a roll.
   void roll() {
     const std::size_t axis = below(shape_.size());
     const std::int64_t extent = shape_[axis];
@@ -100,7 +100,7 @@ class LinesGraph {
     if (one_in(8)) outputs_.push_back(one_in(2) ? first : values_.back());
   }
 
-  // The two parts of what was rolled, each with 0 around it, added to something: a gradient.
+  // The two parts of a roll, each with 0 around it, added to a value: a gradient.
   void roll_back() {
     const std::size_t axis = below(shape_.size());
     const std::int64_t extent = shape_[axis];
@@ -156,7 +156,7 @@ class LinesGraph {
     }
     if (one_in(8)) outputs_.push_back(values_.back());
   }
-  // Of elements around those in [low, high), as many as there are.
+  // A stencil on elements around those in [low, high), as many as there are.
   Value stencil(const Ints& low, const Ints& high) {
     const auto near = [&] {
       Ints starts = low, limits = high;
@@ -384,7 +384,7 @@ TEST_CASE(
   const Value up = rolled(0, rows - 1), right_of = rolled(1, columns - 1);
   const Value under = rolled(0, 1), left_of = rolled(1, 1);
   const Value around = ops::add(ops::add(up, under), ops::add(left_of, right_of));
-  constexpr std::int64_t masks = 2 * rows * columns;  // of what is rolled along rows
+  constexpr std::int64_t masks = 2 * rows * columns;  // of values rolled along rows
   CHECK(peak_of(periodic.build({ops::sub(u, around)})) < 8 * rows * columns + masks + 300000);
 
   GraphBuilder backward("backward");

@@ -33,7 +33,7 @@ double sum_of(int pattern, std::int64_t n, const std::function<double(double)>& 
 }
 double same(double x) { return x; }
 
-// Of shape [outer, n, inner], with the terms along n.
+// A tensor of shape [outer, n, inner], with the terms along n.
 Tensor lines(DType dtype, Shape shape, std::int64_t outer, std::int64_t n, std::int64_t inner, int pattern) {
   Tensor t(Type(dtype, std::move(shape)));
   std::int64_t at = 0;
@@ -130,7 +130,7 @@ TEST_CASE("long sums over any axis round as short ones do") {
       [](int pattern, std::int64_t n) { return sum_of(pattern, n, same) / static_cast<double>(n); });
 }
 
-// The mean, as sums are beyond what f16 has.
+// The mean, since sums are beyond the range of f16.
 TEST_CASE("long sums of 16 bits are accumulated in f32") {
   for (const DType dtype : {f16, bf16}) {
     check_reduction(

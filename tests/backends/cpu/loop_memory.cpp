@@ -1,4 +1,4 @@
-// The bytes that a block of a loop needs, of which what its products read whole is counted once each.
+// The bytes that a block of a loop needs; operands that its matmuls read whole are counted once each.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -47,7 +47,7 @@ TEST_CASE("what products of a block read whole is counted once, of as many as 10
   }
 }
 
-// Of n points: exp(-|x q|^2) summed, and its gradient by q, which each block has to add to as a whole.
+// n points: exp(-|x q|^2) summed, and its gradient by q, to which each block adds as a whole.
 Program of_points(std::int64_t n, bool block) {
   GraphBuilder g("points");
   const Value x = g.input("x", {f64, {n, 64}}), q = g.input("q", {f64, {64, 12800}});
@@ -62,7 +62,7 @@ TEST_CASE("huge arrays are cut into blocks although that costs a little time") {
   const std::size_t array = std::size_t{20'000} * 12'800 * sizeof(double);
   CHECK(of_points(20'000, false).peak_bytes() > array);
   CHECK(of_points(20'000, true).peak_bytes() < array / 16);
-  // Of smaller ones, time counts.
+  // For smaller ones, time is more important.
   CHECK(of_points(2'000, true).peak_bytes() > array / 10);
 }
 

@@ -45,7 +45,7 @@ void check_loops(const Graph& graph, const ProgramOptions& options, std::mt19937
   whole.block = false;
   const Program program = Program::make(graph, options);
   INFO(to_text(program));
-  CHECK(num_loops(program) >= loops);  // which axis is cut depends on what is left of a graph
+  CHECK(num_loops(program) >= loops);  // which axis is tiled depends on the other operations of a graph
   passes::verify_plan(program.graph(), program.schedule(), program.plan());
   const CpuExecutor one(CpuOptions{.threads = 1}), two(CpuOptions{.threads = 2});
   const std::vector<Tensor> expected = one.compile(Program::make(graph, whole)).run(inputs);
@@ -133,7 +133,7 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   const auto kernels = std::make_shared<const cpu_detail::KernelTable>();
   const auto arena = std::make_shared<cpu_detail::Arena>(std::size_t{1} << 30);
   const std::vector<Tensor> inputs = random_inputs(graph, random);
-  // Groups for which no code is generated keep what is between their operations, which nobody predicts.
+  // Fusions without generated code keep temporaries between their operations, which are not predicted.
   cpu_detail::CompileOptions options;
   options.lanes = cpu_detail::VectorJit::get(VectorUnits::automatic);
   const cpu_detail::Compiled compiled(program, options, *kernels, arena);
@@ -319,7 +319,7 @@ Graph random_graph(std::int64_t n, std::int64_t k, int operations, std::mt19937_
   std::vector<Value> values{g.input("a", {f64, {n, k}}), g.input("b", {f64, {n}}),
                             g.input("c", {f64, {k, k}}), g.input("d", {f64, {k}}),
                             g.input("e", {f64, {n, k}})};
-  const auto pick = [&] {  // what was made lately, or an input
+  const auto pick = [&] {  // a recent value, or an input
     if (random() % 6 == 0) return values[random() % 5];
     return values[values.size() - 1 - random() % std::min<std::size_t>(9, values.size())];
   };

@@ -29,7 +29,7 @@ struct Dense {
   }
 };
 
-/// What element (i, j) of a matrix of n columns is; the last argument is for those that are drawn.
+/// Element (i, j) of a matrix of n columns; the last argument is for random ones.
 using Element = std::function<double(std::int64_t i, std::int64_t j, std::int64_t n, MatrixRandom&)>;
 struct MatrixKind {
   const char* name;

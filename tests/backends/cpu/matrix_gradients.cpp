@@ -102,7 +102,7 @@ long double growth(const Dense& x, DType dtype) {
   return std::max(1.0L, largest(dense_of(cpu().run(graph, {tensor_of(x, dtype)})[0])) / largest(x));
 }
 
-// What one test of a size and dtype needs of a matrix.
+// The matrix data of a test for one size and dtype.
 struct Case {
   Dense x, v;
   DType dtype;
@@ -115,7 +115,7 @@ void check_near(const char* name, const Dense& got, const Dense& expected, long 
   CHECK(relative(got, expected) <= tolerance);
 }
 
-// Σ log of the magnitudes of what det x is the product of: gradient x⁻ᴴ, along v -x⁻ᴴ vᴴ x⁻ᴴ.
+// Σ log of the magnitudes of the factors of det x: gradient x⁻ᴴ, along v -x⁻ᴴ vᴴ x⁻ᴴ.
 void check_logarithms(const char* name, const Differentiated& f, const Case& c, long double distinct) {
   const Dense y = inverse(c.x);
   const long double condition = y.rows == 0 ? HUGE_VALL : frobenius(c.x) * frobenius(y);

@@ -23,7 +23,7 @@ constexpr long double allowed = 20;
 long double bound(DType dtype, std::int64_t n) {
   return allowed * rounding_of(dtype) * static_cast<long double>(std::max<std::int64_t>(n, 4));
 }
-// What n sums lose below the normal numbers.
+// The error of n sums below the normal numbers.
 long double least(DType dtype, std::int64_t n) {
   return static_cast<long double>(n) * (wide(dtype) ? 0x1p-1072L : 0x1p-147L);
 }

@@ -1,6 +1,5 @@
-// How much memory a run takes beside what was predicted: of columns and products that are in no memory, of
-// loops whose blocks are parts of results, of programs inside others; and that places are planned for what
-// reads and leaves what then.
+// The memory of a run beyond the prediction: columns and matmuls that are never stored, loops whose blocks
+// are parts of results, inner programs; and buffers planned for the readers of a value and for when they end.
 #include <array>
 
 #include "cpu/compare.hpp"
@@ -52,7 +51,7 @@ Graph observations(std::int64_t n) {
   return g.build({ops::concatenate(results, 1)});
 }
 
-// x - 0.1 a' b, and what is computed between the product and that.
+// x - 0.1 a' b, and the values between the matmul and that.
 Graph step(std::int64_t n) {
   GraphBuilder g("step");
   const Value x = g.input("x", {f32, {n, n}}), a = g.input("a", {f32, {40, n}}),
@@ -150,7 +149,7 @@ TEST_CASE("[places] what programs inside a program compute once is counted") {
   const Graph graph = g.build({x});
   for (const int threads : {1, 2}) {
     const Usage usage = use_memory(graph, random, threads);
-    CHECK(usage.used < 1.15 * usage.by_executable);  // a block may be larger than what is asked for
+    CHECK(usage.used < 1.15 * usage.by_executable);  // a block may be larger than requested
     CHECK(usage.used > 0.95 * usage.by_executable);
   }
 }

@@ -1,5 +1,5 @@
-// By how much a process grows in a run, beside what was predicted. Other tests would leave an allocator
-// behind with holes that runs fill or do not.
+// The growth of a process in a run beyond the prediction. Other tests would leave an allocator with holes
+// that runs may or may not fill.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -77,7 +77,7 @@ TEST_CASE("[places] the process grows by what was predicted where oneDNN multipl
     for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {-1, 1}, random));
     CpuOptions first{.threads = 1}, second{.threads = 1};
     first.cached_bytes = second.cached_bytes - 1;  // memory of its own
-    // Code that oneDNN generates, and what a thread keeps for products.
+    // Code that oneDNN generates, and memory that a thread keeps for matmuls.
     (void)CpuExecutor(first).compile(graph).run(inputs);
     const Executable executable = CpuExecutor(second).compile(graph);
     const std::optional<double> grown = growth([&] { (void)executable.run(inputs); });

@@ -158,7 +158,7 @@ TEST_CASE("[moves] what is copied from stays where it is until then") {
   for (int k = 0; k < 4; ++k) {
     x = ops::rev(x, {0});
     moved.push_back(ops::transpose(x, {1, 0, 2}));
-    // What has places of its own in between.
+    // A value with a separate buffer in between.
     x = ops::rev(ops::rev(x, {1}), {2});
   }
   for (const Value& each : moved) {
@@ -183,7 +183,7 @@ TEST_CASE("[moves] random moves of moves give the reference's elements") {
     const std::size_t steps = pick_one(std::vector<std::size_t>{3, 6, 10}, random);
     std::vector<Value> results = {in_group(g)};
     for (std::size_t k = 0; k < steps; ++k) {
-      // Of the last ones most often, so that chains are made.
+      // Of the last values most often, so that chains are made.
       const std::size_t some = std::min<std::size_t>(values.size(), 3);
       const std::vector<Value> from =
           k % 3 == 0 ? values

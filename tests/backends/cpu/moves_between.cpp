@@ -1,4 +1,4 @@
-// Where slices, pads and rolls stand in a schedule: they keep no sums apart, in whatever order these were
+// Positions of slices, pads and rolls in a schedule: they do not separate sums, in whatever order these were
 // written.
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Parallel loops whose bodies fail: what was thrown comes out where the loop was begun, when nobody runs a
-// piece of it any more, and the next loop runs all of its pieces.
+// Parallel loops whose bodies fail: the exception is thrown where the loop was started, after all running
+// pieces have ended, and the next loop runs all of its pieces.
 #include "cpu/parallel.hpp"
 
 #include <doctest/doctest.h>

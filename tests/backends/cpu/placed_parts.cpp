@@ -1,5 +1,5 @@
-// placed_parts.cpp - operands of concatenates that are made in their places, against the reference bit by
-// bit: where that can be and where it cannot, and the memory that it spares.
+// placed_parts.cpp - concatenation in place: operands that are computed in the result's buffer, compared with
+// the reference bit by bit: where that is possible and where not, and the memory that it saves.
 #include <array>
 
 #include "cpu/compare.hpp"

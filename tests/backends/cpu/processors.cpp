@@ -1,5 +1,4 @@
-// How many threads an executor takes that was told no number: as many as a process may keep busy, whatever
-// the machine has.
+// The default number of threads of an executor: as many as the process may use, whatever the machine has.
 #include "cpu/processors.hpp"
 
 #include <doctest/doctest.h>

@@ -107,11 +107,11 @@ TEST_CASE("equal products that do not need one another stand side by side") {
   ProgramOptions one_by_one;
   one_by_one.fuse = false;
   CHECK(groups_of(Program::make(layers(f32, 32, 5), one_by_one)).empty());
-  // One has no other beside it; what is tiny stays, and so does what threads share themselves.
+  // A single one has no partner; tiny ones stay separate, and so do those that threads split themselves.
   CHECK(groups_of(Program::make(layers(f32, 32, 1))).empty());
   CHECK(groups_of(Program::make(layers(f32, 16, 5))).empty());
   CHECK(groups_of(Program::make(layers(f32, 64, 5))).empty());
-  // What they leave stays in the caches: 18 of 28 KiB, and the rest in another group.
+  // Their results stay in the caches: 18 of 28 KiB, and the rest in another group.
   CHECK(groups_of(Program::make(layers(f64, 60, 20))) == Groups{18, 18, 2, 2});
 }
 

@@ -37,7 +37,7 @@ Value from_whole_numbers(GraphBuilder& g, const char* name, DType dtype, const S
   return ops::convert_element_type(g.input(name, Type(i32, shape)), dtype);
 }
 
-// Attention and what its gradient would do, with the values that `outputs` has bits of as outputs.
+// Attention and the operations of its gradient; `outputs` has a bit for each output.
 Graph attention(DType dtype, const AttentionSizes& s, std::uint32_t outputs) {
   const auto [b, l, h, d] = s;
   GraphBuilder g("attention");
@@ -117,7 +117,7 @@ TEST_CASE("products read heads where they lie, and write them where they belong"
 
 TEST_CASE("heads of many places are read and written likewise, where that takes little more memory in all") {
   std::mt19937_64 random(3);
-  // Of 1 MiB and more. With several threads products of that size take memory of their own.
+  // Of 1 MiB and more. With several threads matmuls of that size take their own memory.
   const AttentionSizes sizes{2, 128, 8, 32};
   CHECK(check_places(attention(f64, sizes, 0), random, unchecked) >= 12);
   if (!shortened()) {

@@ -27,7 +27,7 @@ struct UpdateSizes {
   bool trans_a;
 };
 
-// What is added to what in which way, of a, b and x.
+// The form of the epilogue, on a, b and x.
 using UpdateForm = Value (*)(GraphBuilder& builder, Value product, Value x, Value c);
 Value filled_like(GraphBuilder& builder, Value like, double value) {
   return ops::full(builder, like.type(), value);
@@ -131,7 +131,7 @@ TEST_CASE("[updates] products of which more is wanted, or of other kinds, stay s
   };
   using Values = std::vector<Value>;
   const auto half = [](GraphBuilder& g, Value p) { return ops::mul(p, filled_like(g, p, 0.5)); };
-  // The product is read again, is both terms, is what something is subtracted from.
+  // The matmul has another reader, is both terms, is the minuend.
   check(graph([&](GraphBuilder& g, Value p, Value x) {
           return Values{ops::sub(x, half(g, p)), ops::exp(p)};
         }),
@@ -142,7 +142,7 @@ TEST_CASE("[updates] products of which more is wanted, or of other kinds, stay s
       graph([&](GraphBuilder& g, Value p, Value x) { return Values{ops::sub(ops::mul(p, x), half(g, x))}; }),
       2);
   check(graph([&](GraphBuilder&, Value p, Value x) { return Values{ops::add(ops::mul(p, x), x)}; }), 2);
-  // Nothing is scaled; what is scaled is a result, too.
+  // Nothing is scaled; the scaled value is a result, too.
   check(graph([&](GraphBuilder&, Value p, Value x) { return Values{ops::add(p, x)}; }), 2);
 
   check(graph([&](GraphBuilder& g, Value p, Value x) {
@@ -281,7 +281,7 @@ TEST_CASE("[updates] what goes past the caches has the same bits, in place, alig
   }
 }
 
-// Which oneDNN multiplies where it is there: one rounding of what is scaled and added may be left out.
+// oneDNN computes them if it is available: one rounding of the scaled and added value may be missing.
 TEST_CASE("[updates] large products of many terms change arrays where they are, or elsewhere, alike") {
   std::mt19937_64 random(16);
   const UpdateSizes sizes{200, 331, 200, true};

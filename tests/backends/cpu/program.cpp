@@ -1,4 +1,4 @@
-// Program::make and its passes: what is merged, dropped and written out, the memory plan, the text.
+// Program::make and its passes: merging, dead code elimination, inlining, the memory plan, the text.
 #include <doctest/doctest.h>
 
 #include <random>

@@ -1,7 +1,7 @@
-// Random graphs of whole numbers that stand in many shapes: what is sliced, padded, rolled, repeated, counted
-// or transposed in one shape meets in one group what was so in another, whose lines are longer, shorter or
-// begin elsewhere; rows are folded and repeated in several lengths; columns are taken of a matrix and of its
-// transpose, some of them twice. Run in every way, and with inputs given up, they have the bits of the
+// Random graphs of integers in many shapes: values that are sliced, padded, rolled, repeated, counted or
+// transposed in one shape meet, in one fusion, values of another shape whose rows are longer, shorter or
+// begin elsewhere; rows are reduced and repeated in several lengths; columns are gathered from a matrix and
+// its transpose, some of them twice. Run in every way, and with donated inputs, they have the bits of the
 // reference. TIDU_TEST_SCALE=20 makes them 20 times as many.
 #include <algorithm>
 
@@ -13,7 +13,7 @@ using namespace tidu::test;
 
 namespace {
 
-// A value of whole numbers, and what they are at most: all that is computed of them is exact.
+// A value of integers, and their maximum: all computations on them are exact.
 struct Whole {
   Value value;
   double most;
@@ -91,7 +91,7 @@ class RegroupedGraph {
     return axes;
   }
 
-  // An input of the shape, or what is there in it.
+  // An input of the shape, or an existing value of it.
   Whole source(const Shape& dims) {
     const bool fits = num_elements(dims) == size_;
     if (fits && !values_.empty() && one_in(2)) return {ops::reshape(pick().value, dims), 400};
@@ -220,8 +220,8 @@ class RegroupedGraph {
   std::vector<Value> outputs_;
 };
 
-// Two to four arrays of so many elements, each in lines of a length of its own, what is computed of their
-// elements, and its sum.
+// Two to four arrays of that many elements, each in rows of its own length, a function of their elements, and
+// its sum.
 class SummedLines {
  public:
   explicit SummedLines(std::uint64_t seed) : random_(seed) {

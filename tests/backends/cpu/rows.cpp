@@ -35,7 +35,7 @@ Graph softmax(DType dtype, std::int64_t rows, std::int64_t columns) {
   return g.build({e / along(ops::reduce_sum(e, {1}), x)});
 }
 
-// With gain and bias, and what comes of a cotangent.
+// With gain and bias, and the gradients for a cotangent.
 Graph layer_norm(DType dtype, std::int64_t rows, std::int64_t columns) {
   GraphBuilder g("layer_norm");
   const Value x = g.input("x", Type(dtype, {rows, columns}));
@@ -169,7 +169,7 @@ TEST_CASE("groups of rows have the bits of their operations one by one") {
     if (!masks.empty()) outputs.push_back(masks.back());
     const Graph graph = g.build(outputs);
     std::vector<Tensor> inputs = random_inputs(graph, random);
-    if (repeat % 3 == 0) {  // what is not finite
+    if (repeat % 3 == 0) {  // infinities and NaN
       for (Tensor& input : inputs) {
         for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL, -0.0}) {
           const auto at = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(input.size()));
@@ -292,7 +292,7 @@ TEST_CASE("groups compute again what they would read") {
               w = g.input("w", Type(f64, {columns, columns}));
   const Value b = g.input("b", Type(f64, {columns}));
   const auto times = [&](const Value& a) { return ops::matmul(a, w); };
-  // `twice` of x and what is smaller; `both` of two arrays; `kept` is an output; `base` is read by a product.
+  // `twice` of x and smaller values; `both` of two arrays; `kept` is an output; `base` is read by a matmul.
   const Value centred = x - down(b, x), twice = centred + centred, both = centred * y;
   const Value kept = ops::neg(centred), base = x + down(b, x), shifted = base + down(b, x);
   const Value product = times(ops::exp(twice + both) + times(base));
@@ -335,7 +335,7 @@ TEST_CASE("of what is repeated along rows one element for each row is left to ot
           of_rows += program.graph().type(id).size() == 70 ? 1U : 0U;
         }
       }
-      CHECK_MESSAGE(whole == 2, to_text(program));  // what the product reads, and the output
+      CHECK_MESSAGE(whole == 2, to_text(program));  // the operand of the matmul, and the output
       CHECK(of_rows == 2);
       check_bits(graph, random_inputs(graph, random), detail::str(columns, " columns"));
     }

@@ -13,8 +13,8 @@ using namespace tidu::test;
 
 constexpr std::int64_t rows = 64, columns = 32;
 
-// What one bool for each row selects of two numbers is taken from the rows. `which`: how the bool comes
-// about.
+// One bool for each row selects between two numbers, and is subtracted from the rows. `which`: how the bool
+// is computed.
 Graph graph_of_bools(DType dtype, int which) {
   GraphBuilder g("bools");
   const Value x = g.input("x", Type(dtype, {rows, columns})), flag = g.input("flag", Type(bool_, {rows})),

@@ -1,4 +1,4 @@
-// Rows that indices name, read by groups of rows where they are: bit by bit what taking them first gives,
+// Row fusions that gather rows by indices without copying them: bit by bit the results of gathering first,
 // with indices in and out of range, with and without generated code, on one thread and on two.
 #include <cstring>
 #include <limits>

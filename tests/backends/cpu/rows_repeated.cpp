@@ -1,5 +1,5 @@
-// Rows that are repeated before the next one comes, read by groups of rows where they are: bit by bit what
-// repeating them first gives, with and without generated code, on one thread and on two.
+// Row fusions with repeated rows, read without copying them: bit by bit the results of repeating first, with
+// and without generated code, on one thread and on two.
 #include <cstring>
 
 #include "cpu/compare.hpp"
@@ -22,7 +22,7 @@ Value repeated(Value x, Shape shape, const Ints& axes) {
   return ops::broadcast_in_dim(x, std::move(shape), axes);
 }
 
-// Of arrays [7, 5, rows, columns]: of each array the axes that it has.
+// Arrays [7, 5, rows, columns]: the axes of each array.
 std::vector<Case> cases(DType dtype, std::int64_t rows, std::int64_t columns) {
   const Shape shape{7, 5, rows, columns};
   std::vector<Case> all;

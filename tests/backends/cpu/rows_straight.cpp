@@ -1,5 +1,5 @@
-// Groups of rows that are straight-line code, with what is the same in all rows in registers, if there are
-// enough: bit by bit what operations one by one give.
+// Row fusions as straight-line code, with values shared by all rows in registers, if there are enough: bit by
+// bit the results of the operations one by one.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ CpuExecutor straight_executor(VectorUnits units, int threads, bool fuse) {
   return CpuExecutor(options);
 }
 
-// `repeated` rows, each used twice, with signs, choices, a function that is computed in place, and what
-// belongs to a row.
+// `repeated` rows, each used twice, with signs, selections, an inlined function, and values that belong to a
+// row.
 Graph straight_graph(DType dtype, std::int64_t rows, std::int64_t columns, int repeated) {
   GraphBuilder g("straight");
   const Shape shape{rows, columns};

@@ -1,5 +1,5 @@
-// Executable::run_into: programs of scalar steps alone, of few small values and of many, which run in
-// different places, against the reference executor; inputs that are outputs; what it refuses.
+// Executable::run_into: programs of scalar steps alone, of few small values and of many, which run on
+// different paths, compared with the reference executor; inputs that are outputs; errors.
 #include "cpu/compare.hpp"
 
 using namespace tidu;

@@ -1,6 +1,6 @@
-// Runs of operations on short arrays: bit by bit what the operations give one by one, in recurrences of few
-// steps and of many, of all lengths, with folds, single elements, masks and what cannot run with them
-// between.
+// Straight-line kernels of operations on short arrays: bit by bit the results of the operations one by one,
+// in recurrences of few steps and of many, of all lengths, with reductions, single elements, masks and other
+// operations between.
 #include "cpu/groups/runs.hpp"
 
 #include <array>
@@ -54,8 +54,8 @@ void check_same(const Graph& graph, const std::vector<Tensor>& inputs, VectorUni
   }
 }
 
-// Several values are carried from step to step, each of which has a row of `xs` and leaves one of two
-// elements; all of what a step does is in runs.
+// Several carries, each of which has a row of `xs` and one or two result elements; all operations of a step
+// are in straight-line kernels.
 Graph recurrence(DType dtype, std::int64_t length, int steps) {
   GraphBuilder g("recurrence");
   const Type type(dtype, {length});
@@ -76,7 +76,7 @@ Graph recurrence(DType dtype, std::int64_t length, int steps) {
   return g.build({total, h, s});
 }
 
-// Each step draws the same operations, of what the last step left and of what it made so far.
+// Each step draws the same operations, on results of the last step and of itself.
 Graph random_recurrence(DType dtype, std::int64_t length, int steps, std::mt19937_64& random) {
   GraphBuilder g("random");
   const Type type(dtype, {length}), mask(bool_, {length});

@@ -1,5 +1,5 @@
-// Scans and searches along an axis, of which kernels take several lines, parts of a line or many columns at
-// once: what a plain loop over each line gives, to the bit.
+// Scans and searches along an axis, whose kernels process several lines, parts of a line or many columns at
+// once: the results of a plain loop over each line, to the bit.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Arrays of which some elements are changed: where they are, in outputs, filled or copied, whatever is read
-// beside, and when.
+// Updates in place of some elements of arrays: which buffers they use, in outputs, filled or copied, with
+// other readers at any time.
 #include <functional>
 
 #include "cpu/compare.hpp"
@@ -66,7 +66,7 @@ const std::vector<Case>& cases() {
         const Value first = s.add_rows(s.made()), second = s.add_along(first);
         return Values{ops::sub(first, second)};
       },
-      // what is changed is read under another shape, before and behind
+      // the updated value is read under another shape, before and after
       [](const Scene& s) {
         const Value made = s.made(), flat = ops::reshape(made, {made.type().size()});
         return Values{s.add_along(made), ops::rev(flat, {0})};
@@ -85,7 +85,7 @@ const std::vector<Case>& cases() {
         const Value order = ops::iota(s.builder, Type(i32, {s.x.shape()[0]}), 0);
         return Values{ops::scatter_add(made, order, made, 0)};
       },
-      // sums with what is scattered
+      // sums with a scatter
       [](const Scene& s) { return Values{ops::sub(s.made(), s.add_along(s.zeros()))}; },
       [](const Scene& s) {
         return Values{ops::add(s.add_along(s.zeros()), s.made()), s.add_rows(s.zeros())};

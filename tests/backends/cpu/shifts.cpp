@@ -1,5 +1,5 @@
-// Pads of what is computed of slices, and rolls, as shifts of all elements: what becomes of graphs, and what
-// is left as it is.
+// Pads of functions of slices, and rolls, as offset views of all elements: graphs that are rewritten, and
+// those that are not.
 #include <doctest/doctest.h>
 
 #include "support/support.hpp"

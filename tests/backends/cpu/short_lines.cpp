@@ -32,7 +32,7 @@ Tensor fold_with(const std::string& name, const Tensor& x, int threads) {
   return CpuExecutor(options).compile(graph).run(std::vector{x})[0];
 }
 
-// Numbers, and in some lines what is not finite.
+// Numbers, and in some lines infinities and NaN.
 template <class T>
 std::vector<T> line_elements(std::int64_t count, std::mt19937_64& random) {
   std::uniform_real_distribution<T> real(-3, 3);

@@ -1,5 +1,5 @@
-// Reductions of short lines that lie beside those of the next output, as windows of pictures do: whole
-// numbers in floating types, so that any order of sums has the same bits, and what is not a number.
+// Reductions of short lines that are adjacent to those of the next output, as windows of pictures are:
+// integers in floating types, so that any order of sums has the same bits, and NaN.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -46,7 +46,7 @@ TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views
       check_all({lines, 5, line}, random, [](Value x) { return ops::transpose(x, {1, 0, 2}); });
   }
   check_all({2, 200, 5, 3}, random, [](Value x) { return ops::transpose(x, {0, 2, 1, 3}); });
-  // Lines of three that come to lie side by side, from between others and from the end of what there is.
+  // Lines of three that become adjacent, from between others and from the end of the buffer.
   for (const std::int64_t lines : {1, 7, 8, 9, 16, 17, 41}) {
     check_all({lines, 13, 3}, random, [](Value x) { return ops::transpose(x, {1, 0, 2}); });
     check_all({lines, 3}, random, [](Value x) { return ops::rev(x, {0}); });

@@ -30,7 +30,7 @@ GemmCall square_product(GemmType type, std::int64_t n, bool trans_a, bool trans_
   return call;
 }
 
-/// Half of the smallest normal number stays what it is, on this thread.
+/// Does half of the smallest normal number stay unchanged on this thread?
 bool keeps_subnormal_numbers() {
   volatile double tiny = std::numeric_limits<double>::min();
   volatile float small = std::numeric_limits<float>::min();
@@ -39,7 +39,7 @@ bool keeps_subnormal_numbers() {
   return tiny > 0.0 && small > 0.0F;
 }
 
-/// The sums of A B where A is subnormal but for its first `normal` terms, which are 1, and B is 1.
+/// The sums of A B where A is subnormal except for its first `normal` terms, which are 1, and B is 1.
 template <class T>
 void check_subnormal_product(GemmType type, std::int64_t n, std::int64_t normal, bool counts_as_zero) {
   const T subnormal(std::numeric_limits<decltype(std::real(T()))>::min() / 4);

@@ -50,7 +50,7 @@ bool has_generated_code() {
   return turning(1).compile(g.build({ops::exp(x + r) * x})).num_instructions() == 1;
 }
 
-// A row for all is added to what lies as `shape`, of which `axes` from the last one on are a row.
+// One row is added to a value stored as `shape`, whose `axes` from the last one on are a row.
 Graph transposed_sum(DType dtype, const Shape& shape, std::size_t axes, const Ints& permutation) {
   GraphBuilder g("transposed");
   Ints placed;
@@ -102,7 +102,7 @@ TEST_CASE("[transposed] rows that indices name, weights of rows and their folds,
     const Value shares = rows / ops::broadcast_in_dim(sums, shape, {0});
     switch (form) {
       case 0: check_transposed(g.build({ops::transpose(rows, {1, 0, 2})}), random, one); break;
-      // What else the group makes lies where it did.
+      // Other results of the fusion keep their layout.
       case 1:
         check_transposed(g.build({ops::transpose(rows, {2, 1, 0}), ops::sin(rows)}), random, one);
         break;
@@ -127,7 +127,7 @@ TEST_CASE("[transposed] what is not made row by row, each of all columns, is tra
   GraphBuilder folded("folded");
   const Value x = folded.input("x", Type(f64, {512, 32, 16})), sums = ops::reduce_sum(ops::exp(x), {2});
   check_transposed(folded.build({ops::transpose(sums, {1, 0})}), random, 2 * one);
-  // Rows of which several have elements of their own in what is added to all.
+  // Rows of which several have their own elements in the common addend.
   GraphBuilder periods("periods");
   const Shape shape{300, 32, 16};
   const Value y = periods.input("y", Type(f64, shape)), w = periods.input("w", Type(f64, {32, 16}));
@@ -154,7 +154,7 @@ TEST_CASE("[transposed] what others read too, or is transposed twice, is no one 
                       ops::transpose(ops::reshape(sum, {20, 30, 20}), {1, 0, 2})};
       },
       two + (two == 0 ? 0 : 1));
-  // By the program's plan its memory may be that of what the group still reads.
+  // In the program's plan its buffer may be that of an operand that the fusion still reads.
   GraphBuilder ends("ends");
   const Value moved = ops::rev(ends.input("x", Type(f64, {800, 32})), {0});
   const Value row = ops::broadcast_in_dim(ends.input("r", Type(f64, {32})), {800, 32}, {1});

@@ -1,5 +1,5 @@
 // Carries of scans and whiles of which steps change some elements: random bodies that read and change them in
-// any order, against the reference, and what a step costs.
+// any order, compared with the reference, and the cost of a step.
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
 #include "tidu/primitives/control_flow.hpp"
@@ -15,7 +15,7 @@ class UpdatedCarries {
  public:
   explicit UpdatedCarries(std::uint64_t seed) : random_(seed) {}
 
-  // Inputs: carries, then the index. Outputs: carries, then what is stacked.
+  // Inputs: carries, then the index. Outputs: carries, then stacked values.
   Graph body(std::size_t num_carries) {
     GraphBuilder builder("body");
     std::vector<Value> carries;

@@ -31,7 +31,7 @@ struct Exact {
   Attributes attributes = {};
 };
 
-// The loop's number, and what a step of Newton's method in long double makes of it.
+// The argument, improved by a step of Newton's method in long double.
 long double exact_erf_inv(long double x) {
   const long double y = cpu_detail::erf_inv(static_cast<double>(x)), size = std::fabs(x);
   if (!std::isfinite(y) || y == 0) return y;
@@ -80,8 +80,8 @@ double ulps(T got, long double expected) {
   return static_cast<double>(std::fabs(static_cast<long double>(got) - expected) / unit);
 }
 
-// Code of random steps, every operation among them, and as many live values as the steps leave; of functions
-// those alone that are written out where they are used, or any.
+// Code of random steps, including every operation, with as many live values as the steps leave; with
+// `written`, only of functions that are inlined.
 VectorProgram random_code(DType dtype, std::size_t steps, bool written_out, std::mt19937_64& random) {
   constexpr VectorFunction functions[] = {VectorFunction::exp, VectorFunction::sin, VectorFunction::cos,
                                           VectorFunction::tanh};
@@ -434,7 +434,7 @@ TEST_CASE("[lanes] many values at once are what their steps are one by one") {
           for (const VectorInst& step : code.steps) {
             if (num_operands(step.op) != 0 || step.op == VectorOp::immediate) continue;
             const bool mask = makes_mask(step.op);
-            const double most = repeat % 4 == 0 ? 1e7 : 2;  // far from what sin and cos reduce in lanes
+            const double most = repeat % 4 == 0 ? 1e7 : 2;  // far beyond the fast reduction of sin and cos
             const Tensor tensor = random_tensor(Type(mask ? bool_ : dtype, {count}), {-most, most}, random);
             operands[step.index].assign(tensor.bytes(), tensor.bytes() + tensor.num_bytes());
           }

@@ -32,7 +32,7 @@ VectorProgram choosing_code(DType dtype, VectorFunction function) {
   return code;
 }
 
-// Many elements at once are what each is alone.
+// The results for many elements at once are those of each alone.
 template <class T>
 void check_choosing(VectorJit& compiler, VectorFunction function, std::int64_t count) {
   const auto kernel = compiler.compile(choosing_code(sizeof(T) == 4 ? f32 : f64, function));

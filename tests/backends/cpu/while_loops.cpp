@@ -1,5 +1,5 @@
-// while on the CPU: against the reference, with every dtype, carries that move, stay and are added to,
-// products of consts, of every number of steps; what is allocated does not grow with the steps.
+// while on the CPU: compared with the reference, with every dtype, carries that are permuted, unchanged and
+// added to, matmuls of consts, any number of steps; allocations do not grow with the steps.
 #include <atomic>
 
 #include "cpu/compare.hpp"

@@ -25,7 +25,7 @@ struct Conv {
   std::int64_t groups = 1;
 };
 
-// Axis k of what is described lies at spec[k].
+// Axis k of the description is at spec[k].
 Shape placed(const Shape& shape, const Ints& spec) {
   Shape result(shape.size());
   for (std::size_t k = 0; k < spec.size(); ++k) result[static_cast<std::size_t>(spec[k])] = shape[k];

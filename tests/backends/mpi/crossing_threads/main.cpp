@@ -1,6 +1,6 @@
-// Where threads may call MPI at once, a collective over one communicator does not keep one over another
-// waiting: each rank starts two, in threads of their own and half of the ranks in the other order, of which
-// none ends before all ranks have started it.
+// If threads may call MPI at once, a collective over one communicator does not block one over another: each
+// rank starts two, in separate threads and on half of the ranks in the other order, of which none ends before
+// all ranks have started it.
 #include <array>
 #include <chrono>
 #include <thread>

@@ -1,5 +1,5 @@
-// Collectives among the ranks that this program was started as, on both executors: values against what all
-// ranks' operands give, in every dtype; derivatives against the inner product over all ranks; refusals.
+// Collectives among the ranks that this program was started as, on both executors: values compared with those
+// computed from all ranks' operands, in every dtype; derivatives by the inner product over all ranks; errors.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -158,7 +158,7 @@ TEST_CASE("sums are the same to the last bit on every rank, again and again") {
   }
 }
 
-// <J u, v> = <u, Jᵀ v>, both summed over the ranks, through all four of them and what lies between.
+// <J u, v> = <u, Jᵀ v>, both summed over the ranks, through all four of them and operations between.
 TEST_CASE("transposes pair with derivatives over all ranks") {
   const std::int64_t n = session().size();
   IntLists ring;

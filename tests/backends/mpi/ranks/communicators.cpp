@@ -52,7 +52,7 @@ TEST_CASE("a communicator that is bound again and again is duplicated once") {
 TEST_CASE("one is freed in a call that binds others, after its original and all that runs over it") {
   (void)session();
   (void)compile_cache().clear();
-  (void)with_axes(reference(), {});  // frees what other cases left
+  (void)with_axes(reference(), {});  // frees communicators of other cases
   MPI_Comm comm = copy_of_world();
   const Graph graph = sum_over("ranks", session().size());
   std::optional<CpuExecutor> executor = with_axes(cpu(), {{"ranks", comm}});

@@ -28,7 +28,7 @@ std::vector<Named> collectives() {
       {"ppermute", [](Value x, std::int64_t n) { return ops::ppermute(x, "ranks", n, {}); }}};
 }
 
-// What running it says, on each executor.
+// The error of running it, on each executor.
 std::vector<std::string> messages(const Collective& collective, Type type, std::int64_t axis_size) {
   static const auto on_reference = with_axes(reference(), {{"ranks", (session(), MPI_COMM_WORLD)}});
   static const auto on_cpu = with_axes(cpu(), {{"ranks", MPI_COMM_WORLD}});
