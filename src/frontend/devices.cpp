@@ -174,7 +174,7 @@ std::uint32_t device_of(const Array& array) {
 
 }  // namespace frontend_detail
 
-using namespace frontend_detail;  // of this module
+using namespace frontend_detail;  // NOLINT(google-build-using-namespace): of this module
 
 std::string Array::device(Where where) const {
   require_value(*this, "Array::device", where);

@@ -1,5 +1,5 @@
-// check_scope.cpp - what check_gradients needs of a graph and its set, and what it says where it could not
-// test: rules that nobody needs, sets of few words, values that are not finite, dtypes of 16 bits.
+// check_scope.cpp - the requirements of check_gradients on a graph and its set, and its notes on tests that
+// could not run: optional rules, sets of few operations, values that are not finite, dtypes of 16 bits.
 #include <cmath>
 
 #include "check/faults.hpp"

@@ -1,6 +1,6 @@
-// masked.cpp - masked lanes: where an operand is out of a function's domain, select before it and after it
+// masked.cpp - masked elements: if an operand is out of a function's domain, select before it and after it
 // (the "double where"), and gradients are finite and right, of first and of second order. Selecting only
-// afterwards is enough where slopes are infinite, and not where factors of a product are.
+// afterwards is enough where derivatives are infinite, and not where factors of a product are.
 #include <cmath>
 
 #include "check/helpers.hpp"

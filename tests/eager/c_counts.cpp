@@ -11,7 +11,7 @@ namespace {
 constexpr eager::Order every_order[] = {eager::Order::latest_first, eager::Order::fifo, eager::Order::lifo,
                                         eager::Order::random};
 
-// What a backward call has counted before it runs anything.
+// The counts of a backward call before it runs any node.
 class Counts {
  public:
   Counts(CountedTape& tape, const Var& root)
@@ -28,7 +28,7 @@ class Counts {
   }
   std::uint32_t of_leaf(const Var& var) { return call_.leaves.find(var.who.key)->dependencies; }
   std::size_t unfinished() const { return call_.unfinished; }
-  // Runs it, and returns the sum of what is still waited for then.
+  // Runs it, and returns the sum of dependences that are still open then.
   std::uint32_t left_after_running() {
     call_.seed_roots();
     call_.run_alone();
@@ -58,7 +58,7 @@ TEST_CASE("[C1] a node waits for each edge of its consumers once; x x counts two
   CHECK(counts.of(b) == 1);
   CHECK(counts.of(a) == 3);
   CHECK(counts.of_leaf(x) == 1);
-  CHECK(counts.unfinished() == 3);  // leaves are not among what is run
+  CHECK(counts.unfinished() == 3);  // leaves are not run
   CHECK(counts.left_after_running() == 0);
   CHECK(tape.executor.count('t') == 3);
 }
@@ -208,7 +208,7 @@ TEST_CASE("[C5] a node never runs without a cotangent for one of its outputs") {
   const Var x = tape.leaf(0.5), y = tape.leaf(0.7);
   const Var a = tape.apply<prim::exp>(x);
   const Var b = tape.apply<prim::exp>(y);
-  // What is called when a node has run.
+  // Called when a node has run.
   int ran = 0;
   const auto watch = [&](const Var& var) {
     (void)eager::after_node<Counted>(var.who.trace, [&](eager::HookContext<Counted>&) { ++ran; });

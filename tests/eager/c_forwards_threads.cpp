@@ -50,7 +50,7 @@ TEST_CASE("[C10] forwards and backwards on several threads, over what they share
   for (const std::size_t count : right) CHECK(count == rounds);
 }
 
-// Where two threads meet, or one gives up.
+// A meeting point of two threads, which one may leave without the other.
 class Meeting {
  public:
   void come() {

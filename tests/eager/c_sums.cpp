@@ -93,7 +93,7 @@ TEST_CASE("[C4] no rule reads what was accumulated before") {
     } else {
       CHECK(now == held + 30.0);
     }
-    // Nor does a call that does not accumulate.
+    // Neither does a call that does not accumulate.
     BackwardOptions plain;
     plain.keep_graph = true;
     CHECK(tape.backward(root, plain).at(w.key()).value == 30.0);
@@ -151,7 +151,7 @@ TEST_CASE("[C8] operations with more than four, and more than 64, operands") {
       }
       CHECK(gradients.find(leaves.back().who.key) == nullptr);
     }
-    // Of one operand alone.
+    // The gradient of one operand alone.
     const eager::Requested requested[] = {leaves[count - 2].who};
     if (leaves[count - 2].who.requires_grad)
       CHECK(tape.backward(z, {}, requested).requested()[0].value->value == 3.0);

@@ -88,7 +88,7 @@ TEST_CASE("[C9] values that backward does not read may change") {
 }
 
 TEST_CASE("[C9] a change is seen where the executor counts versions of some operands alone") {
-  std::uint64_t version = 3;  // of what holds 5; of 7 nothing is known
+  std::uint64_t version = 3;  // of the operand 5; that of 7 is unknown
   CountedTape tape;
   tape.executor.versions = [&](const Counted& operand) {
     return operand.value == 5.0 ? std::optional<std::uint64_t>(version) : std::nullopt;

@@ -1,7 +1,6 @@
-// compared_values.cpp - a program that computes a value anew may round it otherwise than the one that
-// computed it first. Here recorded results are an ulp off what the graph gives: the extremum of an
-// intermediate value is still found among its elements, by the gradient and by the gradient of one output
-// alone.
+// compared_values.cpp - a program that recomputes a value may round it differently than the one that computed
+// it first. Here recorded results differ by an ulp from those of the graph: the extremum of an intermediate
+// value is still found among its elements, by the gradient and by the gradient of one output alone.
 #include <cmath>
 
 #include "p_support.hpp"

@@ -11,7 +11,8 @@ namespace {
 
 using Maker = std::function<Value(const Value&)>;
 
-// Gradient at `at` of sum_i (c_i x_i) or the like: of what `make` makes of an input of that many elements.
+// Gradient at `at` of sum_i (c_i x_i) or the like: of the result of `make` for an input of that many
+// elements.
 std::vector<double> gradient_of(const char* name, const Maker& make, std::initializer_list<double> at) {
   Tape tape;
   const Var x = tape.leaf(vec(at));

@@ -1,6 +1,6 @@
-// counted.hpp - operands that count how many of them live, an executor that interprets graphs of f64 scalars
-// over them by hand and notes what it was asked for, and faults: the k-th time that a place is passed, it
-// throws. It stands on the public interface of the eager layer alone.
+// counted.hpp - operands that count their live instances, an executor that interprets graphs of f64 scalars
+// over them by hand and logs its calls, and faults: the k-th pass through an instrumented point throws. It
+// uses the public interface of the eager layer alone.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ using eager::EagerOutput;
 using eager::GraphCall;
 using eager::RecordedGraph;
 
-/// What an injected fault is; not one of tidu's errors.
+/// The exception of an injected fault; not one of tidu's errors.
 struct Injected : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -132,7 +132,7 @@ inline std::vector<double> interpret(const Graph& graph, const std::vector<doubl
       values[op.output(1)] = in(0) * in(1);
     } else if (name == "test.sum") {
       for (std::size_t k = 0; k < op.num_inputs(); ++k) out += in(k);
-    } else if (name.starts_with("test.")) {  // what tests make up is the identity
+    } else if (name.starts_with("test.")) {  // primitives of tests are the identity
       out = in(0);
     } else {
       throw Error(ErrorKind::execution, "no kernel for " + std::string(name));
@@ -152,7 +152,8 @@ class CountedExecutor final : public eager::BackwardExecutor<Counted> {
     std::size_t inputs, outputs;
   };
   mutable std::vector<Call> calls;
-  eager::Placement placement{};                                          ///< where what is recorded next runs
+  eager::Placement placement{};                                          ///< placement of the next recorded
+                                                                         ///< operation
   std::function<std::optional<std::uint64_t>(const Counted&)> versions;  ///< none: always 0
 
   std::size_t count(char hook) const {
@@ -216,7 +217,7 @@ class CountedExecutor final : public eager::BackwardExecutor<Counted> {
   }
 };
 
-/// Who a value is, and what it is.
+/// The identity of a value, and the value.
 struct Var {
   EagerOutput who;
   Counted what;

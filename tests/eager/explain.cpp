@@ -1,4 +1,4 @@
-// explain.cpp - what explain() says, word by word.
+// explain.cpp - the texts of explain(), word by word.
 #include "tidu/eager/explain.hpp"
 
 #include "support.hpp"

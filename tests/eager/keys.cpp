@@ -38,7 +38,7 @@ struct Names {
 };
 static_assert(std::is_trivially_copyable_v<Names>);
 
-// What a process would make next, on its way to the parent.
+// Reports to the parent the key that the process would make next.
 bool report(const Key& key, int to) {
   const Names names = Names::next(key);
   return ::write(to, &names, sizeof names) == sizeof names;

@@ -1,5 +1,5 @@
-// memory_peak.cpp - [C6] [C7] what lives during backward and after it: cotangents along a chain, rounds of
-// recording and backward, tapes that are dropped.
+// memory_peak.cpp - [C6] [C7] live objects during backward and after it: cotangents along a chain, rounds of
+// recording and backward, dropped tapes.
 #include "counted.hpp"
 #include "support/support.hpp"
 
@@ -20,7 +20,7 @@ long peak_of_chain(int length, const BackwardOptions& options) {
   {
     const auto gradients = tape.backward(y, options);
     CHECK(gradients.size() == 1);
-    // What was asked for survives, and what the tape keeps.
+    // Requested cotangents survive, and the values that the tape keeps.
     const long saved = options.keep_graph ? 0 : (length - 1 + 1) / 2 + 1;
     CHECK(Counted::live == before + 1 - saved);
   }

@@ -235,7 +235,7 @@ TEST_CASE("[P14] of a composite graph the operation within it is named, forward 
                   "its result f64[2] has 1 infinity, at [1]"});
 }
 
-// Looks at values when it is asked what it watched, as an executor of a device does.
+// Checks watched values at the end, as an executor of a device does.
 class Later final : public Interpreted {
  public:
   bool watch_finite(const Tensor& tensor, const std::function<void()>& report) const override {

@@ -1,5 +1,5 @@
-// p_counted.hpp - Counted, an operand that is counted while it lives, and an executor and a tape for it: what
-// tests of memory look at.
+// p_counted.hpp - Counted, an operand whose live instances are counted, and an executor and a tape for it,
+// for tests of memory.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // p_device.hpp - a fake machine of devices and streams: work is done at once, but every stream has a vector
-// clock, and reading a value that a stream did not wait for is noted as a race. What was recorded, waited for
-// and run where is kept in a log.
+// clock, and reading a value that a stream did not wait for is logged as a race. Recordings, waits and runs
+// are logged with their placement.
 #pragma once
 
 #include <map>
@@ -54,7 +54,7 @@ class Machine final : public eager::BackwardExecutor<Placed> {
     const std::lock_guard<std::mutex> lock(mutex_);
     return knows(at, value);
   }
-  /// What the user does for an input that was made elsewhere.
+  /// The user's synchronisation for an input that was made on another stream.
   void synchronise(const Placed& value, Placement at) const { wait(at, record(value.at)); }
 
   Result<Values> execute_forward(const eager::GraphCall& call,
@@ -98,7 +98,7 @@ class Machine final : public eager::BackwardExecutor<Placed> {
     const std::lock_guard<std::mutex> lock(mutex_);
     return log_;
   }
-  /// What was read without having been waited for; empty when nothing was.
+  /// The first value that was read without having been waited for; empty when there was none.
   std::string first_race() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return races_.empty() ? std::string() : races_.front();

@@ -1,5 +1,5 @@
-// p_errors.cpp - P12, P13: what a node returns is checked; the first error is kept with its type, and later
-// calls work.
+// p_errors.cpp - P12, P13: the results of a node are checked; the first error is kept with its type, and
+// later calls work.
 #include <stop_token>
 
 #include "p_counted.hpp"
@@ -19,7 +19,7 @@ struct Net {
   void works() const { CHECK(run(Spy(), {root}, keep()).size() == 2); }
 };
 
-// What the call fails with when the executor changes what `mul` returns.
+// The error of the call when the executor changes the results of `mul`.
 template <class Change>
 std::string lie(ErrorKind kind, const Change& change) {
   Net net;

@@ -112,7 +112,7 @@ TEST_CASE("[P7] a dropped cotangent flows nowhere, and one that was absent may b
   gradients = run(spy, {root_of(h.z)}, keep());
   CHECK(gradients.size() == 1);
   CHECK(gradients.find(h.w.key()) == nullptr);
-  // And in: of a node with two outputs of which one is seeded.
+  // And the cotangents before: of a node with two outputs of which one is seeded.
   Tape tape;
   const Var x = tape.leaf(0.3);
   const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {

@@ -1,4 +1,5 @@
-// p_keep.cpp - P2 (memory), P5: what a backward call frees as it goes, and what it keeps.
+// p_keep.cpp - P2 (memory), P5: the values that a backward call frees during the call, and those that it
+// keeps.
 #include <algorithm>
 
 #include "p_counted.hpp"
@@ -89,7 +90,7 @@ TEST_CASE("[P5] nodes that saved nothing run again; only what needs freed values
   run(Spy(), {root_of(z)});
   CHECK(item(run(Spy(), {root_of(sum)}), x) == 1.0);
   CHECK_THROWS(run(Spy(), {root_of(z)}));
-  // Selective: what was freed is off the path.
+  // Selective: the freed values are not on the path.
   const Var u = tape.leaf(2.0);
   const Var w = tape.apply<prim::add>({z, u});
   const auto gradients = run(Spy(), {root_of(w)}, {}, {Requested(u.first)});

@@ -1,5 +1,5 @@
-// p_misuse.cpp - hooks and views asked for what is not there, hooks by the hundred thousand, and what is left
-// of those that were removed.
+// p_misuse.cpp - hooks and views with arguments out of range, hooks by the hundred thousand, and the memory
+// of removed ones.
 #include "p_support.hpp"
 
 namespace tidu::test {

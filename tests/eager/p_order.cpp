@@ -97,7 +97,7 @@ TEST_CASE("[P2] among ready nodes the latest runs first") {
   std::vector<std::uint64_t> order = spy.sequences();
   CHECK(order.size() == 41);
   CHECK(std::is_sorted(order.rbegin(), order.rend()));
-  // Not so in the other orders, which the caller may ask for: what is ready last is run first, …
+  // Not so in the other orders, which the caller may choose: the last ready node is run first, …
   BackwardOptions options = keep();
   options.order = eager::Order::lifo;
   spy.clear();

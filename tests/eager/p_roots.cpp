@@ -4,7 +4,7 @@
 namespace tidu::test {
 namespace {
 
-// Of one node.
+// Two outputs of one node.
 std::vector<Var> sine_and_cosine(Tape& tape, const Var& x) {
   const RecordedGraph both = graph_of("both", {f64}, [](const auto& in) {
     return std::vector<Value>{ops::sin(in[0]), ops::cos(in[0])};
@@ -139,7 +139,7 @@ TEST_CASE("[P4] a captured intermediate: after the hooks on it, before its node,
   CHECK(one.requested()[0].value->item<double>() == doctest::Approx(2 * d.da()));
   CHECK(log == std::vector<std::string>{"mul", "exp", "value"});
   CHECK(one.size() == 0);
-  // Together with a leaf behind it the node runs, and what was captured is from before that.
+  // Together with a leaf after it the node runs, and the captured cotangent is from before that.
   log.clear();
   const auto both = run(spy, {root_of(d.out)}, keep(), {Requested(d.x.first), Requested(d.a.first)});
   CHECK(log == std::vector<std::string>{"mul", "exp", "value", "before", "sin"});

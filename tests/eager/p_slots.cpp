@@ -28,7 +28,7 @@ TEST_CASE("[P8] slots are added to, call after call, until they are cleared") {
     const auto gradients = run(Spy(), {m.root}, into_slots());
     CHECK(same_bits(*m.a.gradient(), vec({10.0 * call, 130.0 * call})));
     CHECK(same_bits(*m.b.gradient(), vec({1.0 * call, 20.0 * call})));
-    // What has no slot is returned.
+    // Gradients of leaves without a slot are returned.
     CHECK(gradients.size() == 1);
     CHECK(same_bits(gradient(gradients, m.c), vec({1, 20})));
   }
@@ -59,7 +59,7 @@ TEST_CASE("[P8] what the user holds of a slot never changes, though sums are mad
   for (int i = 0; i < 3; ++i) run(spy, {m.root}, into_slots());
   CHECK(same_bits(held, copy));
   CHECK(same_bits(*m.a.gradient(), vec({40, 520})));
-  // Nor what was put in, nor a seed that became a gradient, nor what was returned.
+  // Neither are a gradient that was set, a seed that became a gradient, or a returned gradient.
   const Tensor put = vec({5, 5});
   m.b.set_gradient(put);
   run(spy, {m.root}, into_slots());

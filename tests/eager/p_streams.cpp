@@ -1,4 +1,4 @@
-// p_streams.cpp - P11: nodes run on the stream of their forward, and nobody reads what it did not wait for.
+// p_streams.cpp - P11: nodes run on the stream of their forward, and read only values that they waited for.
 #include <algorithm>
 
 #include "p_device.hpp"

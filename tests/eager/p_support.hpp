@@ -1,5 +1,5 @@
-// p_support.hpp - what the tests of the backward engine share: Spy, an executor that logs what it is asked to
-// run and can be told to misbehave, and short names for roots, options and graphs.
+// p_support.hpp - helpers of the tests of the backward engine: Spy, an executor that logs its calls and can
+// be made to misbehave, and short names for roots, options and graphs.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ inline Tensor random_tensor(Type type, std::uint32_t seed) {
   return tensor;
 }
 
-/// Runs by the reference interpreter; a test replaces what it is about.
+/// Runs by the reference interpreter; a test overrides the methods that it is about.
 class Interpreted : public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
   Result<Values> execute_forward(const eager::GraphCall& call,
@@ -107,7 +107,7 @@ class Spy final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
   }
 
   std::function<void(const Call&)> before;                       ///< called before everything that runs
-  std::function<void(const Call&, std::vector<Tensor>&)> after;  ///< may change what is returned
+  std::function<void(const Call&, std::vector<Tensor>&)> after;  ///< may change the results
   bool keep_inputs = false;
 
  private:
@@ -170,7 +170,7 @@ inline BackwardOptions workers(int count) {
 }
 
 /// Sums of `width` branches, each of which reads all leaves: wide fan-in at leaves and in between. `salt`
-/// makes graphs that nobody has seen before.
+/// makes new graphs, which are in no cache.
 inline Var wide(Tape& tape, const std::vector<Var>& leaves, int width, double salt) {
   const RecordedGraph mix = graph_of("mix", {f64, f64}, [salt](const auto& in) {
     return std::vector<Value>{ops::sin(in[0] * in[1] * ops::full_like(in[0], salt)) + in[1]};
@@ -187,7 +187,7 @@ inline Var wide(Tape& tape, const std::vector<Var>& leaves, int width, double sa
   return sum;
 }
 
-/// The message of what `body` throws; empty when it throws nothing.
+/// The message of the exception of `body`; empty when there is none.
 template <class Body>
 std::string message_of(const Body& body) {
   try {

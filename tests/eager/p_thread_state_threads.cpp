@@ -1,5 +1,5 @@
-// p_thread_state_threads.cpp - P10 and P13 of thread-local state: nodes see the caller's on whatever thread
-// they run, no other thread has it when the call returns, and what installing it throws comes to the caller.
+// p_thread_state_threads.cpp - P10 and P13 of thread-local state: nodes see the caller's on any thread, no
+// other thread has it when the call returns, and an exception of installing it reaches the caller.
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -151,7 +151,7 @@ TEST_CASE("[P10] the caller's state ends on the caller's thread") {
   CHECK(elsewhere == 0);
 }
 
-// What threads of other calls had cannot be put back.
+// The state that threads of other calls had cannot be restored.
 class Unrestorable final : public eager::ThreadState {
  public:
   explicit Unrestorable(bool restores = false) : restores_(restores) {}

@@ -19,7 +19,7 @@ namespace {
 bool is_forked_child = false;
 }
 
-// What belongs to threads that a fork left behind looks leaked in the child.
+// Objects of threads that a fork did not copy look leaked in the child.
 #if defined(TIDU_ASAN)
 extern "C" int __lsan_is_turned_off() { return is_forked_child ? 1 : 0; }
 #endif
@@ -276,7 +276,7 @@ TEST_CASE("[P10] a detached caller is no problem, nor one that ends while its he
 
 TEST_CASE("[P10] a child after fork is not held up by what other threads were doing") {
   if (with_tsan || with_asan) return;  // whose own allocators have locks that a child finds locked
-  reference();  // what is made once, and half made by another thread, stays so in a child
+  reference();                         // statics that another thread is making stay incomplete in a child
   std::atomic<bool> ends{false};
   std::vector<std::thread> threads;
   threads.emplace_back([&] {
@@ -333,7 +333,7 @@ TEST_CASE("[P10] a child after fork runs backward with workers, and exits while 
       const int code = same && at_once(2).size() == 2 ? 17 : 1;  // it has workers of its own
       is_forked_child = true;
       if (!orderly) _exit(code);
-      std::exit(code);  // destroys what is static while the workers wait
+      std::exit(code);  // destroys statics while the workers wait
     }
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);

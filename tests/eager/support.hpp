@@ -1,4 +1,4 @@
-// support.hpp - what the tests of the eager layer share: a value of a tape, and recording by name.
+// support.hpp - helpers of the tests of the eager layer: a value of a tape, and recording by name.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ using eager::EagerOutput;
 using eager::Gradients;
 using eager::RecordedGraph;
 using eager::Recorder;
-using Var = std::pair<EagerOutput, Tensor>;  ///< who a value is, and what it is
+using Var = std::pair<EagerOutput, Tensor>;  ///< the identity of a value, and the value
 
 inline Tensor scalar(double x) { return Tensor::scalar(x); }
 

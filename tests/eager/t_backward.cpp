@@ -1,5 +1,5 @@
-// t_backward.cpp - what backward asks the executor for, in which order, and what it gives back; errors and
-// the context of rules.
+// t_backward.cpp - the calls of backward to the executor, their order, and its results; errors and the
+// context of rules.
 #include "counted.hpp"
 #include "tidu/graph/infer.hpp"
 #include "tidu/graph/rules.hpp"
@@ -64,7 +64,7 @@ TEST_CASE("[T5] values that nobody retained are computed first, and only those")
   std::string hooks;
   for (const auto& call : tape.executor.calls) hooks += call.hook;
   CHECK(hooks == "tft");  // exp has its result
-  // Of exp(sin x) the result is there, and cos x is not.
+  // The result of exp(sin x) is there, and cos x is not.
   const RecordedGraph chain =
       graph_of(1, [](std::vector<Value> v) { return std::vector{ops::exp(ops::sin(v[0]))}; });
   tape.executor.calls.clear();
@@ -279,7 +279,7 @@ TEST_CASE("[T8] a context without a key reaches every rule, once per call, and n
   context.factor = 3.0;
   Passing program;
   program.options.context = &context;
-  program.record(2);  // what rules gave now could be used by nobody: they run in backward
+  program.record(2);  // results of rules could not be cached now: they run in backward
   const int before = context.jvps;
   CHECK(program.backward(&context) == 9.0);
   CHECK(context.jvps == before + 2);
@@ -434,7 +434,7 @@ TEST_CASE("[T10] however many templates are in use, the store looks at few for e
     CHECK(full.templates >= count);
     CHECK(full.looked_at - start.looked_at <= 4 * (start.templates + count));
   }
-  // Those that nobody uses any more go when as many again would come, not later.
+  // Unused ones are dropped when as many again would come, not later.
   for (std::uint64_t i = 0; i < 2 * count + 2 * start.templates; ++i) {
     (void)graph_of(
         1, [](std::vector<Value> v) { return std::vector{ops::cos(v[0])}; }, detail::str("template ", i));

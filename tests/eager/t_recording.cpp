@@ -1,5 +1,5 @@
-// t_recording.cpp - what a frontend says of an invocation, and what it gets back: inputs with and without
-// traces, retained values, keys, outputs.
+// t_recording.cpp - a frontend's description of an invocation, and the results of recording: inputs with and
+// without traces, retained values, keys, outputs.
 #include <thread>
 #include <unordered_set>
 
@@ -34,7 +34,7 @@ TEST_CASE("[T1] an invocation is described by graph, inputs, outputs and what is
     const Var y = tape.apply<prim::sin>(x);
     const Var z = tape.apply<prim::exp>(y);
     CHECK(eager::NodeView(z.who.trace).edge_node(0) == eager::TraceRef(y.who.trace));
-    // Of a trace with several outputs the key tells which one it is.
+    // The key identifies an output of a trace with several outputs.
     const RecordedGraph pair = graph_of(1, [](std::vector<Value> v) {
       return std::vector{v[0] + v[0], ops::sin(v[0]), v[0] * v[0]};
     });

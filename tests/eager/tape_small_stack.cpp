@@ -6,7 +6,7 @@
 namespace tidu::test::counted {
 namespace {
 
-// Three primitives by their derivatives, nothing kept per node but what is needed.
+// Three primitives by their derivatives, with the least possible memory per node.
 class Plain final : public eager::BackwardExecutor<double> {
  public:
   Result<Values> execute_forward(const GraphCall& call, std::span<const double* const> in) const override {
@@ -80,7 +80,7 @@ TEST_CASE("[P15] [T10] a chain that is dropped without backward, from either end
   CHECK(chain.recorder.num_recorded() == chain.length);
 }
 
-// An operand that holds the trace of what made it, as arrays of frontends do.
+// An operand that holds the trace of its producer, as arrays of frontends do.
 struct Holding {
   double value = 0.0;
   eager::Trace trace{};

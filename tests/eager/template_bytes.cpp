@@ -1,6 +1,5 @@
-// template_bytes.cpp - the store of templates is bounded in bytes: graphs with much data that nobody uses go,
-// the longest unused first. Which graphs live is told by weak references to them, not by the store's
-// counters.
+// template_bytes.cpp - the store of templates is bounded in bytes: unused graphs with much data are dropped,
+// the longest unused first. Weak references show which graphs live, not the store's counters.
 #include <algorithm>
 #include <memory>
 
@@ -167,7 +166,7 @@ TEST_CASE("a recorder's table of operations keeps a bounded number of bytes of d
     inner.push_back(graph.share());
     (void)recorder.record(Op::make(prim::call, {{"graph", graph}}), {EagerInput<Tensor>({}, x)}, x);
   }
-  CHECK(count_alive(inner) <= 45);  // 32 MiB, and what the store keeps until its next sweep
+  CHECK(count_alive(inner) <= 45);  // 32 MiB, and those that the store keeps until its next sweep
 }
 
 }  // namespace

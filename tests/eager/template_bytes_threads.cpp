@@ -1,6 +1,6 @@
-// template_bytes_threads.cpp - threads that make templates with data of their own and share some, while the
-// store drops what is beyond its limit and is cleared: each gets the graph that it asked for, and what is
-// held at the end is within the limit.
+// template_bytes_threads.cpp - threads that make templates with their own data and share some, while the
+// store drops templates beyond its limit and is cleared: each gets its requested graph, and the memory held
+// at the end is within the limit.
 #include <atomic>
 #include <thread>
 

@@ -62,7 +62,7 @@ TEST_CASE("[T7] [C7] whatever throws at any of its calls leaves no leak and a wo
             good = right(program.run(), way.options.accumulate);
           } catch (const Injected&) {
             threw = manner == Manner::foreign && place != Place::rule;
-          } catch (const Error& error) {  // what a rule threw is told where it was
+          } catch (const Error& error) {  // the error of a rule has its location
             threw = manner != Manner::foreign ? error.kind() == ErrorKind::execution
                                               : place == Place::rule && error.kind() == ErrorKind::internal;
           }
@@ -91,7 +91,7 @@ TEST_CASE("[T7] [C7] whatever throws at any of its calls leaves no leak and a wo
   CHECK(Counted::live == 0);
 }
 
-// y = x; what its rules throw is not the fault of the graph.
+// y = x; an exception of its rules is not due to the graph.
 bool rule_is_down = false;
 const Primitive unreliable{.name = "test.unreliable",
                            .linearity = linearity::linear,

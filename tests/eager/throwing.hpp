@@ -1,5 +1,5 @@
-// throwing.hpp - a program that passes through every place of the eager layer at which something may throw,
-// and what must hold after it did.
+// throwing.hpp - a program that passes through every point of the eager layer that may throw, and the
+// properties that must hold after an exception.
 #pragma once
 
 #include <array>
@@ -67,7 +67,7 @@ class Program {
     }));
   }
 
-  /// What the program gives: gradients of x, w, v.
+  /// The results of the program: gradients of x, w, v.
   std::array<double, 3> run() {
     const Var x = tape.leaf(0.3), w = CountedTape::of(w_, 0.2), v = CountedTape::of(v_, 0.7);
     const PlacementGuard guard{tape.executor};
@@ -103,7 +103,7 @@ class Program {
     };
     return {of(x, 0), of(w, 1), of(v, 2)};
   }
-  /// What the slots hold; 0 for an empty one.
+  /// The contents of the slots; 0 for an empty one.
   std::pair<double, double> slots() const {
     const auto held = w_.gradient(), other = v_.gradient();
     return {held ? held->value : 0.0, other ? other->value : 0.0};

@@ -64,7 +64,7 @@ struct Model {
       exact += k == 0 ? number(c) : -number(c);
       sum = tape.apply<prim::add>({tape.apply<prim::mul>({from[k], tape.constant(c)}), sum});
     }
-    // What comes to the second result outweighs: no cancellation in the exact sum.
+    // The cotangent of the second result is larger: no cancellation in the exact sum.
     if (kind == Kind::several) {
       for (int i = 0; i < uses; ++i) sum = tape.apply<prim::add>({from[1], sum});
       exact -= uses;
@@ -93,7 +93,7 @@ TEST_CASE("cotangents of 16 bits that meet on the tape are rounded once") {
         Model m(dtype, uses, kind);
         const double unit = ulp(dtype, m.exact);
         const double got = m.gradient(Wide(), keep());
-        // Of two results each has a sum of its own, and what is made of these meets once more.
+        // Each of two results has its own sum, and the two are combined in another one.
         CHECK(std::abs(got - m.exact) <= (kind == Model::Kind::several ? 2.0 : 0.501) * unit);
         BackwardOptions other = keep();
         for (const eager::Order order : {eager::Order::fifo, eager::Order::lifo, eager::Order::random}) {
@@ -222,11 +222,11 @@ TEST_CASE("slots hold f32 when they are asked to, and until they are cleared") {
   leaf.clear_gradient();
   call(2, into);
   CHECK(leaf.gradient()->dtype() == bf16);
-  call(1, wide);  // what was in the slot is converted
+  call(1, wide);  // the former content of the slot is converted
   CHECK(leaf.gradient()->dtype() == f32);
   CHECK(number(*leaf.gradient()) == 2.25);
 
-  // Where it is not in force, as it was.
+  // Without the option it is unchanged.
   leaf.clear_gradient();
   for (int i = 0; i < 2; ++i) (void)run(Interpreted(), {root_of(loss)}, wide);
   CHECK(leaf.gradient()->dtype() == bf16);

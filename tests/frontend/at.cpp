@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t rows = 5, columns = 3;
 
-// Where an index leads: from the end where it is negative, and as far as the axis goes.
+// The clamped position of an index: from the end if it is negative.
 std::int64_t clamped(std::int64_t i) { return std::clamp<std::int64_t>(i < 0 ? i + rows : i, 0, rows - 1); }
 // Nothing where it leads out of the axis.
 std::optional<std::int64_t> inside(std::int64_t i) {
@@ -245,7 +245,7 @@ TEST_CASE("parts with steps, forward and backward") {
     const Array numbers = slice(x, parts);
     CAPTURE(numbers);
     const Array v = random_array(numbers.shape(), 11);
-    // Which element goes where is told by the elements themselves, which are their places.
+    // The elements themselves show the order, since they are their positions.
     std::vector<double> expected = elements(x), of_v = elements(v);
     const std::vector<double> places = elements(numbers);
     for (std::size_t k = 0; k < places.size(); ++k) expected[static_cast<std::size_t>(places[k])] = of_v[k];

@@ -1,4 +1,4 @@
-// basics.cpp - what Arrays are, how they compute, and what they refuse.
+// basics.cpp - properties of Arrays, computations with them, and their errors.
 #include <complex>
 #include <cstdint>
 #include <limits>

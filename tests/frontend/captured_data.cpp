@@ -1,6 +1,6 @@
-// captured_data.cpp - functions with rules of their own, made anew at each step around data: what caches keep
-// of them is bounded in bytes, in each mode. Held bytes are those of the C library's allocator, where it
-// tells (not under sanitizers), and those that the caches count.
+// captured_data.cpp - functions with custom rules, made anew at each step around data: the data that caches
+// keep is bounded in bytes, in each mode. Held bytes are those of the C library's allocator, if it reports
+// them (not under sanitizers), and those that the caches count.
 #include <malloc.h>
 
 #include "support.hpp"
@@ -33,7 +33,7 @@ class SmallCaches {
   CacheLimits compiled_;
 };
 
-// 0 where nobody tells.
+// 0 if the allocator does not report them.
 std::size_t allocated() {
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
   const auto told = mallinfo2();
@@ -84,14 +84,14 @@ using Step = double (*)(const Array&, int);
 
 void check_flat(Step step) {
   const SmallCaches caches;
-  const std::size_t others = counted();  // in use by whoever ran before
+  const std::size_t others = counted();  // in use by earlier tests
   Array w = full({elements}, 0.5).copy();
   w.set_requires_grad();
   const int steps = static_cast<int>(scaled(60));
   std::size_t held = 0;
   for (int i = 0; i < steps; ++i) {
     CHECK(step(w, i) == 0.0);
-    // What a step makes is in use until the next one makes room.
+    // The result of a step is in use until the next one replaces it.
     CHECK(counted() <= others + 2 * limit + 16 * data_bytes);
     if (i == steps / 2) held = allocated();
   }

@@ -1,4 +1,4 @@
-// compiled.cpp - what compile() takes for the same call, and what modes mean where a function is traced.
+// compiled.cpp - the calls that compile() identifies, and the effect of modes while a function is traced.
 #include <complex>
 #include <cstdlib>
 #include <functional>
@@ -438,7 +438,7 @@ TEST_CASE("what is traced under no_grad has derivatives") {
   CHECK(elements(grad(compiled)(x)) == std::vector<double>{3, 12});
   Array leaf = x.copy();
   leaf.set_requires_grad();
-  compiled(leaf).backward();  // by what was traced before
+  compiled(leaf).backward();  // by the earlier trace
   CHECK(elements(*leaf.grad()) == std::vector<double>{3, 12});
 }
 
@@ -466,7 +466,7 @@ ComputesAtExit computes_at_exit;
 
 TEST_CASE("what is static may compute while the program ends") {
   computes_at_exit.array = array({1.0, 2.0});
-  CHECK(sum(computes_at_exit.array * 2.0).item() == 6.0);  // what it does again as the last thing of all
+  CHECK(sum(computes_at_exit.array * 2.0).item() == 6.0);  // computes once more at the very end
 }
 
 TEST_CASE("floating numbers are Arrays to a compiled function, whole ones are as they are") {

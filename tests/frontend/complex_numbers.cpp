@@ -1,5 +1,5 @@
-// complex_numbers.cpp - numbers of type std::complex as operands of Arrays: their dtypes, and what is
-// computed with them, against std::complex itself.
+// complex_numbers.cpp - numbers of type std::complex as operands of Arrays: their dtypes, and results
+// compared with std::complex itself.
 #include <complex>
 #include <string>
 

@@ -139,7 +139,7 @@ TEST_CASE("cond: predicates and operands of any form, results of structures, wha
   };
   CHECK(grad(both)(Array(2.0)).item<double>() == 5.0);
   CHECK(grad(both)(Array(-2.0)).item<double>() == 25.0);
-  // Neither value nor derivative of what is not chosen.
+  // Neither value nor derivative of the other branch.
   const auto safe = [](const Array& x) {
     return cond(
         x > 0.0, [](const Array& a) { return log(a); }, [](const Array& a) { return a * 0.0; }, x);
@@ -171,12 +171,12 @@ TEST_CASE("cond: what a function computes of captured Arrays alone is a part of 
       true, [&] { return leaf * leaf; }, [&] { return sqrt(leaf - 3.0); })
       .backward();
   CHECK(leaf.grad()->item<double>() == 6.0);
-  // What is not chosen does not run: this loop would not end.
+  // The other branch does not run: this loop would not end.
   const auto endless = [] {
     return while_loop([](const Array& n) { return n < 3; }, [](const Array& n) { return n * 1; }, Array(0));
   };
   CHECK(cond(false, endless, [] { return Array(7); }).item<int>() == 7);
-  // Transforms and functions with rules of their own in it, of what is captured.
+  // Transforms and functions with custom rules in a branch, on captured Arrays.
   const auto nested = [](const Array& x) {
     const Array k = array({2.0, 3.0});
     return cond(
@@ -314,7 +314,7 @@ TEST_CASE("cond: a custom rule may choose, for tangents and for values") {
   CHECK(hvp(f, Array(3.0), Array(1.0)).item<double>() == 2.0);
 }
 
-// What is not chosen has infinite derivatives, at a point or of what another branch handed out.
+// The other branch has infinite derivatives, at a point or of a residual.
 TEST_CASE("gradients of what vmap maps have nothing of branches and steps that are not taken") {
   const auto rows_alone = [](const auto& f, const Array& m) {
     std::vector<Array> rows;

@@ -1,5 +1,5 @@
 // scan of functions of Arrays: eager, lazy, compiled, differentiated in both modes and twice, mapped, nested,
-// against the same loop written out.
+// compared with the unrolled loop.
 #include "tidu/frontend/control_flow.hpp"
 
 #include <functional>

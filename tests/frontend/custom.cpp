@@ -184,7 +184,7 @@ TEST_CASE("checkpoint: the same gradients, of any order") {
   }
 }
 
-// Weights and inputs, and what tanh(x w) has to do with them.
+// Weights and inputs, and a function of tanh(x w).
 const auto scaled = [](const Array& w, const Array& x) { return sum(tanh(x * w)); };
 const auto scaled_checkpoint = [](const Array& w, const Array& x) {
   return sum(checkpoint([&](const Array& t) { return tanh(t * w); })(x));

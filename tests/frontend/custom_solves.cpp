@@ -75,7 +75,7 @@ Graph heron() {
 
 const Array d0 = array({1.5, 2.0, 3.0}), b0 = array({0.5, -1.0, 2.0});
 
-// The derivatives of order n: of b0 / d by d, and of the square root.
+// The derivatives of order n: of b0 / d with respect to d, and of the square root.
 Array quotient_derivative(int n, const Array& d) {
   const Array power = pow(d, -(n + 1.0));
   return b0 * power * std::pow(-1.0, n) * std::tgamma(n + 1);

@@ -1,5 +1,5 @@
-// edge_cases.cpp - numbers at the ends of what dtypes hold, powers of nothing, results without derivatives,
-// and rules of users for which a cotangent and its negative are not alike.
+// edge_cases.cpp - numbers at the ends of the ranges of dtypes, powers of empty Arrays, results without
+// derivatives, and rules of users that treat a cotangent and its negative differently.
 #include <cmath>
 #include <limits>
 
@@ -106,7 +106,7 @@ TEST_CASE(
   };
   check([&](const Array& a) { return 3.0 - sum(ramp(a)); }, 0.0, 0.0);
   check([&](const Array& a) { return -sum(decay(a)); }, -0.5, 0.0);
-  // Within what holds a graph.
+  // Within an operation that holds a graph.
   check([&](const Array& a) { return -sum(checkpoint([&](const Array& b) { return ramp(b) * 2.0; })(a)); },
         0.0, 0.0);
 }

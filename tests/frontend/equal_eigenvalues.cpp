@@ -1,6 +1,6 @@
-// equal_eigenvalues.cpp - derivatives of eigh and svd where eigenvalues or singular values are equal or zero:
-// what does not depend on the basis that the library chose has the derivative of the closed form, forward and
-// reverse alike, and nothing is infinite or NaN.
+// equal_eigenvalues.cpp - derivatives of eigh and svd if eigenvalues or singular values are equal or zero:
+// functions that do not depend on the basis that the library chose have the derivatives of the closed form,
+// in forward and reverse mode, and nothing is infinite or NaN.
 #include <complex>
 
 #include "frontend/support.hpp"
@@ -79,8 +79,8 @@ TEST_CASE("traces of functions of matrices with equal eigenvalues") {
   }
 }
 
-// Σ w² = tr S², S the symmetric part: the Hessian takes V to 2 (V + Vᵀ)/2. Of vectors of equal eigenvalues
-// only the diagonal is known, of others all.
+// Σ w² = tr S², S the symmetric part: the Hessian takes V to 2 (V + Vᵀ)/2. For vectors of equal eigenvalues
+// only the diagonal is known, for others all.
 TEST_CASE("second derivatives of sums over eigenvalues of which some are equal") {
   const auto squares = [](const Array& x) { return sum(square(linalg::eigh(x).first)); };
   const Array v = random_array({3, 3}, 2);

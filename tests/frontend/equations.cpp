@@ -9,7 +9,7 @@ Array far_from_singular(const Shape& shape, unsigned seed) {
   return random_array(shape, seed) + 3.0 * eye(shape.back());
 }
 
-// Of one matrix, by its factors.
+// The solution for one matrix, by its factors.
 Array solution_by_factors(const Array& a, const Array& b) {
   const auto [factors, pivots, permutation] = linalg::lu(a);
   const Array y =

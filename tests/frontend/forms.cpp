@@ -1,4 +1,5 @@
-// forms.cpp - derivatives by structures have the form of what they belong to; tree_leaves and tree_map.
+// forms.cpp - derivatives by structures have the structure of their argument or result; tree_leaves and
+// tree_map.
 #include <functional>
 #include <map>
 #include <memory>
@@ -242,7 +243,8 @@ TEST_CASE("tree_map maps the Arrays of structures, and refuses those that do not
   CHECK(energy(a, x).item() < energy(net, x).item());
 }
 
-// What tidu cannot look into does not compile among arguments and results, unless it says that it may.
+// A class whose members are unknown does not compile among arguments and results, unless it is declared
+// opaque.
 struct HasConstructor {
   HasConstructor() = default;
   explicit HasConstructor(int n) : w(zeros({n})) {}
@@ -280,7 +282,8 @@ static_assert(is_tree<Told> && is_tree<FormedNet> && is_tree<Opaque> && is_tree<
               is_tree<double>);
 static_assert(is_tree<std::function<Array(Array)>> && is_tree<Tensor> && is_tree<std::map<int, Array>>);
 
-// Of a structure whose member has no default constructor nobody can count the members: it has to tell them.
+// The members of a structure with a member without default constructor cannot be counted: it has to list
+// them.
 struct HasTold {
   Told told;
   Array b;

@@ -1,4 +1,4 @@
-// given_up.cpp - Arrays that are moved into a compiled function, whose results take their memory.
+// given_up.cpp - Arrays that are moved into a compiled function, whose results use their memory (donation).
 #include <set>
 
 #include "cpu/vector_units.hpp"
@@ -66,7 +66,7 @@ TEST_CASE("what somebody else has, or a gradient may ask for, is kept") {
   const auto twice = compile([](const Array& a, const Array& b) { return a - sin(b); });
   CHECK(elements(twice(std::move(again), std::move(same))) == elements(w - sin(w)));
 
-  // Beside what is moved, and used by the function itself; a call that is refused takes nothing.
+  // An Array that is also used by the function itself; a failed call takes nothing.
   again = w + 0.0;
   CHECK(elements(twice(again, std::move(again))) == elements(w - sin(w)));
   again = w + 0.0;
@@ -85,12 +85,12 @@ TEST_CASE("what somebody else has, or a gradient may ask for, is kept") {
   const Array other_leaf = other;
   sum(step(m, std::move(other), x)[1]).backward();
   CHECK(elements(*other_leaf.grad()) == elements(*leaf.grad()));
-  // What the tape keeps is not given up, though nobody else has it.
+  // A value that the tape keeps is not donated, though it has no other reference.
   const auto product = compile([](const Array& a, const Array& b) { return a * b; });
   leaf.zero_grad();
   sum(product(w + 0.0, leaf)).backward();
   CHECK(elements(*leaf.grad()) == elements(w));
-  // Where nothing is recorded a leaf is a parameter like others, but has a gradient.
+  // While nothing is recorded a leaf is a parameter like others, but has a gradient.
   leaf.zero_grad();
   const Array handle = leaf;
   {

@@ -1,5 +1,5 @@
-// high_orders.cpp - derivatives of orders up to 8, by every way of nesting, against closed forms: what one
-// order keeps must do for all that follow.
+// high_orders.cpp - derivatives of orders up to 8, by every way of nesting, compared with closed forms: the
+// values saved by one order must suffice for all that follow.
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -113,7 +113,7 @@ TEST_CASE("the same compiled, by jvp of jvp, and by both in turn") {
 }
 
 TEST_CASE("derivatives of outputs that were read along the way stay what they are") {
-  // Several outputs of the same operations, each of which keeps what the others make.
+  // Several outputs of the same operations, each of which saves values of the others.
   Array x(high_point);
   x.set_requires_grad();
   const Array s = sin(x), c = cos(x);

@@ -1,5 +1,5 @@
-// hot_backward.cpp - backward calls of a hot sequence, which are not run but done again where the tape is
-// what it was: all that may be otherwise in one of them.
+// hot_backward.cpp - backward calls of a hot sequence, which are replayed if the tape is the same: all
+// possible differences in one of them.
 #include <memory>
 #include <thread>
 
@@ -22,8 +22,8 @@ struct Model {
   }
 };
 
-// What happens in a step, at its places: `before` forward, `between` forward and backward, and `after`
-// backward; instead of one of these something else may be done.
+// The events of a step, at their positions: `before` forward, `between` forward and backward, and `after`
+// backward; each may be replaced by another one.
 struct Deviation {
   const char* what;
   std::function<void(Model&)> before{};
@@ -148,7 +148,7 @@ TEST_CASE("[G3] what a backward call reads of a forward that was evaluated befor
       Array loss = forward(m, h);
       loss = loss + sum(sin(m.w) * h[0]) * 0.25;
       for (Array* leaf : m.leaves()) leaf->zero_grad();
-      seen.push_back(loss.item());  // evaluates the forward: what it saved are leaves from then on
+      seen.push_back(loss.item());  // evaluates the forward: its saved values are leaves from then on
       const Array wave = exp(h * 0.5);
       loss.backward();
       for (Array* leaf : m.leaves()) {
@@ -175,7 +175,7 @@ TEST_CASE("[G3] [G4] tapes that differ in one value or one edge are told apart")
     const Array w = leaf(random_array({4}, 3)), u = leaf(random_array({4}, 4));
     for (int step = 0; step < 80; ++step) {
       const Array a = sin(w), b = sin(u);
-      // Pairs of roots whose tapes are alike but for a saved result, a saved operand, and an edge.
+      // Pairs of roots whose tapes are equal except for a saved result, a saved operand, and an edge.
       const Array roots[] = {sum(tanh(w + x)), sum(tanh(w + c)), sum(w * x),
                              sum(w * c),       sum(a + a),       sum(a + b)};
       std::vector<Array> gradients;

@@ -1,5 +1,5 @@
-// hot_calls.cpp - operations of a hot sequence that are compared with what is known of their places: whatever
-// tells one call from another, and what the tape has of them.
+// hot_calls.cpp - operations of a hot sequence that are compared with the known calls at their positions: all
+// properties that distinguish calls, and their records on the tape.
 #include "support.hpp"
 #include "tidu/eager/trace.hpp"
 #include "tidu/frontend/explain.hpp"
@@ -43,7 +43,7 @@ TEST_CASE("[G1] [G4] nothing of a hot sequence is looked up but what comes other
     e.backward();
     (void)e.item();
   }
-  // Each step, with what its backward call makes, is expected; and all of its calls are known.
+  // Each step, with the operations of its backward call, is expected; and all of its calls are known.
   CHECK(hot_statistics().known - before.known == operations * (steps - known_from));
   CHECK(hot_statistics().deviations == before.deviations);
 }

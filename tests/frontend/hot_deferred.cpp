@@ -1,5 +1,5 @@
-// hot_deferred.cpp - gradients that a hot step leaves to be computed when somebody reads them: they are what
-// a plain step gives, whenever and however they are read.
+// hot_deferred.cpp - gradients of a hot step that are computed when they are read: they equal those of a
+// plain step, whenever and however they are read.
 #include <optional>
 #include <thread>
 
@@ -92,7 +92,7 @@ TEST_CASE("[G2] a gradient that nobody has read yet is an operand of what comes 
     const Array norm = sqrt(sum(square(d.gradient())));
     return std::vector<Array>{norm + 0.0};
   });
-  // Of the next step, each time.
+  // The loss of the next step, each time.
   const auto train = [] {
     Array w = leaf(random_array({160, 133}, 1, 0.1)), last = zeros({160, 133}, f64);
     const Array x = random_array({8, 160}, 2), y = random_array({8, 133}, 3);

@@ -1,4 +1,4 @@
-// hot_odd.cpp - steps that a hot loop takes otherwise than before: each is what it is without hot paths.
+// hot_odd.cpp - steps of a hot loop that deviate: each has the same results as without hot paths.
 #include <memory>
 
 #include "support.hpp"
@@ -7,7 +7,7 @@
 namespace tidu::test {
 namespace {
 
-// What `body` gives with hot paths is what it gives without.
+// The results of `body` with hot paths equal those without.
 void check_as_without(const std::function<std::vector<double>()>& body) {
   const std::vector<double> plain = body();
   const HotPaths hot;

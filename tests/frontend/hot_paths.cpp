@@ -1,5 +1,5 @@
-// hot_paths.cpp - hot paths: what is noticed, that results are those of plain eager runs, and what happens
-// when a sequence deviates.
+// hot_paths.cpp - hot paths: their detection, results equal to those of plain eager runs, and deviations from
+// a sequence.
 #include "tidu/frontend/hot_paths.hpp"
 
 #include "support.hpp"

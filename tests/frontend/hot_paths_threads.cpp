@@ -68,7 +68,7 @@ TEST_CASE("[G5] who writes to what one thread reads leaves what waits on another
     const Array mine = array({3.0, 4.0});
     Tensor storage = mine.tensor();
     const Array doubled = mine * 2.0;
-    storage.mutable_data<double>()[0] = 7.0;  // what reads it is evaluated before that
+    storage.mutable_data<double>()[0] = 7.0;  // its readers are evaluated before that
     CHECK_FALSE(is_promise(doubled));
     CHECK(doubled.tensor().at(0).real() == 6.0);
   }

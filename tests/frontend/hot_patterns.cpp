@@ -1,5 +1,5 @@
-// hot_patterns.cpp - hot sequences that go on long enough to be followed place by place: what may differ from
-// one repetition to the next though the operations are the same.
+// hot_patterns.cpp - hot sequences that go on long enough to be replayed position by position: possible
+// differences between repetitions with the same operations.
 #include "support.hpp"
 #include "tidu/frontend/lazy.hpp"
 #include "tidu/optimizer/cache.hpp"
@@ -7,7 +7,7 @@
 namespace tidu::test {
 namespace {
 
-// Runs `program` plainly and hot; it puts what it reads into the list.
+// Runs `program` plainly and hot; it adds the numbers that it reads to the list.
 void check_hot(const std::function<void(std::vector<double>&)>& program, std::uint64_t min_compiled) {
   std::vector<double> plain, hot;
   program(plain);
@@ -71,7 +71,7 @@ TEST_CASE("[G2] promises that are left of one repetition stay what they were") {
     (void)sum(c).item();
     CHECK_FALSE(is_promise(b));  // who reads one value has all
     CHECK_FALSE(is_promise(c));
-    CHECK_FALSE(is_promise(aside));  // also what it did not need
+    CHECK_FALSE(is_promise(aside));  // also those that it did not need
   }
   const HotPaths off(false);
   for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -151,7 +151,7 @@ TEST_CASE("[G1] several reads in a repetition are several programs, which follow
       },
       500);
   CHECK(compile_cache().statistics().misses == cache.misses);
-  CHECK(compile_cache().statistics().hits == cache.hits);  // what comes is known without a look-up
+  CHECK(compile_cache().statistics().hits == cache.hits);  // the next operations are known without a lookup
   CHECK(lazy_statistics().evaluations - evaluations == 3 * 40);
 }
 

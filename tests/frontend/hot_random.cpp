@@ -42,7 +42,7 @@ TEST_CASE("[G2] [G3] [G4] loops drawn at random give with hot paths what they gi
   CHECK(after.backwards - before.backwards > 5 * count);
 }
 
-// Of 64 KiB and more: what replaces a parameter may be written over it.
+// Arrays of 64 KiB and more: a new value of a parameter may be written over the old one.
 TEST_CASE("[G2] [G3] [G4] loops drawn at random lend the memory of their parameters, and give the same") {
   check_loops(static_cast<unsigned>(scaled(40)), 8200);
 }

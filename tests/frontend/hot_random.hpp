@@ -1,6 +1,5 @@
-// hot_random.hpp - loops drawn at random that train something small, and now and then do in a step what they
-// did not do before, at any place of it. Everything that such a loop reads is a number in a list; with hot
-// paths the list is what it is without.
+// hot_random.hpp - random loops that train a small model, and now and then deviate in a step, at any position
+// of it. All numbers that such a loop reads are in a list; with hot paths the list is the same as without.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +23,14 @@ class RandomLoop {
   /// `scope_each_step`: with a HotPaths scope for each step. `share` is given values for others to read.
   /// `extent`: how many elements each value has.
   explicit RandomLoop(unsigned seed, bool scope_each_step = false, Share share = {}, std::size_t extent = 4);
-  /// Runs it, and returns what was read.
+  /// Runs it, and returns the numbers that were read.
   const std::vector<double>& run();
   /// Those that were done, in order: (step, which).
   const std::vector<std::pair<int, int>>& oddities() const { return oddities_; }
 
  private:
   static constexpr std::size_t num_leaves = 3, num_constants = 3;
-  // What is done otherwise in a step.
+  // The deviation of a step.
   enum Odd : int {
     none,
     // before it
@@ -129,7 +128,7 @@ class RandomLoop {
   int step_ = 0;
   unsigned style_ = 0;
   double rate_ = 0.01;
-  // Of the step:
+  // The deviation of the step:
   Odd odd_ = none;
   std::size_t place_ = 0, choice_ = 0;
   std::optional<NoGrad> no_grad_;
@@ -443,7 +442,7 @@ inline void RandomLoop::update() {
   }
 }
 
-/// Are they the same, but for the rounding of fused programs? Where not: the first that differs.
+/// Are they the same, up to the rounding of fused programs? If not: the first that differs.
 inline std::optional<std::size_t> first_difference(const std::vector<double>& a,
                                                    const std::vector<double>& b) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {

@@ -1,5 +1,5 @@
-// hot_random_threads.cpp - loops drawn at random on several threads, with others that read what they promise
-// while they go on. TIDU_TEST_SCALE makes it longer.
+// hot_random_threads.cpp - random loops on several threads, with other threads that read their lazy tensors
+// meanwhile. TIDU_TEST_SCALE makes it longer.
 #include <doctest/doctest.h>
 
 #include <deque>

@@ -1,5 +1,5 @@
 // hot_updates.cpp - parameters that a hot loop changes in place: one program a step, and the same values for
-// whoever else refers to them.
+// all other references to them.
 #include <set>
 
 #include "cpu/vector_units.hpp"
@@ -15,7 +15,7 @@ struct Trained {
   std::uint64_t evaluations = 0;  // in the last ten steps
 };
 
-// Who refers to a parameter besides its Array.
+// The reference to a parameter beside its Array.
 enum class Seen : std::uint8_t { by_nobody, by_a_tensor, by_the_tape, by_a_detached_array };
 
 // w of so many rows and columns.
@@ -77,7 +77,7 @@ TEST_CASE("[G3] [G4] a hot loop changes its parameters as a plain one does, whoe
   }
 }
 
-// Large enough for what replaces a parameter to be written over it.
+// Large enough for a new value of a parameter to be written over the old one.
 TEST_CASE("[G3] [G4] parameters that are written over are nobody else's") {
   for (const Seen seen : {Seen::by_nobody, Seen::by_a_tensor, Seen::by_the_tape, Seen::by_a_detached_array}) {
     CAPTURE(static_cast<int>(seen));
@@ -106,7 +106,7 @@ TEST_CASE("[G3] a hot step writes parameters and momenta where they are") {
   check_close(elements(m), elements(plain_m));
 }
 
-// Small steps that stand behind what writes over the first weights: none of them fails.
+// Small steps after the step that overwrites the first weights: none of them fails.
 TEST_CASE("[G3] a hot step of several layers writes each of its weights where it is") {
   const auto single = [](const Shape& shape, unsigned seed) {
     return astype(0.1 * random_array(shape, seed), f32);
@@ -135,7 +135,7 @@ TEST_CASE("[G3] a hot step of several layers writes each of its weights where it
   CHECK(max(abs(w - plain)).item() < 1e-5);
 }
 
-// A group that no code is generated for as a whole reads it again behind what replaces it.
+// A fusion without generated code as a whole reads it again after the step that replaces it.
 TEST_CASE("[G3] [G4] what is read in several passes is not written over in the first") {
   const auto train = [] {
     const Array x = random_array({120, 90}, 1);
@@ -168,7 +168,7 @@ TEST_CASE("[G1] a scope for each step goes on with the sequence of the last one"
     no_grad([&] { w -= 0.1 * *w.grad(); });
     (void)loss.item();
   }
-  CHECK(hot_statistics().deviations <= before.deviations + 1);  // of what was followed before
+  CHECK(hot_statistics().deviations <= before.deviations + 1);  // of the replayed sequence
   CHECK(hot_statistics().compiled - before.compiled > 300);
 }
 

@@ -1,5 +1,5 @@
-// lazy.cpp - lazy mode: promises, what evaluates them, the cache in front, failures, backward through
-// promises.
+// lazy.cpp - lazy mode: lazy tensors, events that evaluate them, the cache in front, failures, backward
+// through lazy tensors.
 #include "tidu/frontend/lazy.hpp"
 
 #include <thread>
@@ -10,7 +10,7 @@
 namespace tidu::test {
 namespace {
 
-// What was evaluated on this thread, and made in the cache, since it was made.
+// The evaluations on this thread, and entries made in the cache, since it was made.
 struct Since {
   LazyStatistics lazy = lazy_statistics();
   CacheStatistics cache = compile_cache().statistics();
@@ -79,13 +79,13 @@ TEST_CASE("[N2] reading evaluates exactly what it needs, and what was made is a 
   CHECK(since.evaluated() == 3);
   CHECK_FALSE(is_promise(c));
   CHECK(is_promise(other));
-  // What was made on the way and is still referred to was kept: nothing runs twice.
+  // Intermediate values that are still referred to were kept: nothing runs twice.
   CHECK_FALSE(is_promise(a));
   since = {};
   const Array d = c + a;
   (void)d.tensor();
   CHECK(since.evaluated() == 1);
-  // Duplicates, and what has elements.
+  // Duplicates, and Arrays with elements.
   since = {};
   const Array e = d * d;
   eval(e, x, e, other, std::vector<Array>{e, d});
@@ -191,7 +191,7 @@ TEST_CASE("[N4] the key covers what changes the program, and nothing else") {
   CHECK_FALSE(run(wide, wide, product).first);            // shapes
   CHECK_FALSE(run(x.to(f32), y.to(f32), product).first);  // dtypes
   CHECK_FALSE(run(x.to(f32), y, product).first);          // of one operand
-  // Of two operands that are there anyway, which one an operation reads.
+  // Two programs that differ in the operand that an operation reads.
   const auto by_first = [](const Array& a, const Array& b) { return (a - b) * a; };
   const auto by_second = [](const Array& a, const Array& b) { return (a - b) * b; };
   CHECK_FALSE(run(x, y, by_first).first);
@@ -428,7 +428,7 @@ TEST_CASE("[N8] several results, and structured arguments and results") {
   CHECK(distance(others[0], plain[1] * plain[2]) == 0.0);
 }
 
-// Runs on the CPU, wherever it is told to, and notes where.
+// Runs on the CPU, for any placement, and logs the placements.
 class Placed final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
  public:
   Result<Values> execute_forward(const eager::GraphCall& call,
@@ -456,7 +456,7 @@ TEST_CASE("[N9] values keep their placement, and it is part of the key") {
   const auto step = [&] { return sin(x) * 0.3; };
   Array a = step();
   placed.stream = 2;
-  const Array b = a + 1.0;  // what is elsewhere is made first, there
+  const Array b = a + 1.0;  // a value on another device is computed first, there
   CHECK_FALSE(is_promise(a));
   CHECK(is_promise(b));
   const Array c = step();

@@ -1,5 +1,5 @@
-// lazy_collectives.cpp - which of two processes reads a value first must not decide in which order they run
-// what they run together, nor whether they do.
+// lazy_collectives.cpp - which of two processes reads a value first must not change the order of their
+// collectives, nor whether they run.
 #include <chrono>
 #include <mutex>
 #include <thread>
@@ -12,7 +12,7 @@
 namespace tidu::test {
 namespace {
 
-// Notes the first elements of what is summed, and on which threads.
+// Logs the first elements of the summed arrays, and the threads.
 struct Exchanges {
   std::mutex mutex;
   std::vector<double> operands;

@@ -22,7 +22,8 @@ constexpr bool forks = false;
 constexpr bool forks = true;
 #endif
 
-// What a child does: it records, writes to what was read, reads. Of other sizes other programs are compiled.
+// The actions of a child: it records, writes to an operand, reads. For other sizes other programs are
+// compiled.
 bool is_sound(std::int64_t n) {
   const Lazy lazy;
   Array x = full(Shape{n}, 2.0);

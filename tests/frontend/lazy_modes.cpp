@@ -1,4 +1,4 @@
-// lazy_modes.cpp - lazy mode together with other modes; and what a compiled function may not do.
+// lazy_modes.cpp - lazy mode together with other modes; and errors of compiled functions.
 #include "support.hpp"
 #include "tidu/frontend/lazy.hpp"
 
@@ -70,7 +70,7 @@ TEST_CASE("[N6] what is written to after it was used is read as it was") {
   Tensor between = c.tensor();
   between.mutable_data<double>()[1] = 0.0;
   CHECK(elements(d) == std::vector<double>{14.0, 8.0});
-  // assign() gives the Array other elements; what was computed from it keeps the old ones.
+  // assign() gives the Array other elements; results computed from it keep the old ones.
   Array w = array({1.0, 1.0});
   const Array before = w * 3.0;
   w.assign(w + 1.0);

@@ -1,5 +1,5 @@
-// lazy_nested.cpp - what kernels and executors do with Arrays while operations and lazy programs are compiled
-// and run; and what becomes of promises when executors change and threads end.
+// lazy_nested.cpp - operations on Arrays in kernels and executors while operations and lazy programs are
+// compiled and run; and lazy tensors when executors change and threads end.
 #include <algorithm>
 #include <functional>
 #include <latch>
@@ -12,7 +12,7 @@
 namespace tidu::test {
 namespace {
 
-// What the kernel of sin does before it computes.
+// Called by the kernel of sin before it computes.
 std::function<void()>& before_sin() {
   static std::function<void()> what;
   return what;

@@ -67,8 +67,8 @@ static Graph with_constant() {
 }
 
 TEST_CASE("[N5] a thread that waits for another one's compilation keeps nobody from its promises") {
-  // A constant is folded: its kernel runs while the program is compiled by the first thread that asks, and
-  // reads what the second one has promised.
+  // A constant is folded: its kernel runs while the program is compiled by the first thread that needs it,
+  // and reads a lazy tensor of the second one.
   std::atomic<bool> promised{false}, folding{false}, asking{false};
   Array promise;
   double seen = 0.0;

@@ -1,5 +1,5 @@
-// logsumexp.cpp - logsumexp of Arrays against long double and the primitive's reference, where numbers are
-// large, infinite, none or narrow; its gradients against softmax, in all modes, and what they cost.
+// logsumexp.cpp - logsumexp of Arrays compared with long double and the primitive's reference, for large,
+// infinite, absent or narrow numbers; its gradients compared with softmax, in all modes, and their cost.
 #include <limits>
 
 #include "support.hpp"

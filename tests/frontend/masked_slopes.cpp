@@ -78,7 +78,7 @@ Masked masked(const SingularFunction& row, DType dtype) {
   return {array(kept, shape).to(bool_), array(at, shape).to(dtype)};
 }
 
-// Where nothing is masked `expected`, else 0.
+// `expected` where nothing is masked, else 0.
 void check_masked(const std::string& mode, const Array& got, const Array& keep, double expected,
                   double tolerance) {
   CAPTURE(mode);

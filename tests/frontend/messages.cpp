@@ -1,5 +1,5 @@
-// messages.cpp - what users of Arrays are told: which function, what was expected and came, and where in
-// their program; also by functions that run as one graph, and by the profile.
+// messages.cpp - error messages of Arrays: the function, the expected and the actual argument, and the
+// location in the user's program; also for functions that run as one graph, and for the profile.
 #include <algorithm>
 #include <sstream>
 
@@ -77,7 +77,7 @@ TEST_CASE("transforms name themselves, once") {
   const std::string scalar = error_of([&] { (void)hessian(wave)(x); });
   CHECK(contains(scalar, "[hessian] expected a function whose (first) result is a floating scalar"));
   CHECK(count(scalar, "in hessian") == 1);
-  // Where what is inside cannot be derived, they say what is asked for, and where.
+  // If an inner operation has no derivative, they name the requested transform, and the location.
   const auto loop = [](const Array& a) {
     return sum(
         while_loop([](const Array& y) { return sum(y) < 9.0; }, [](const Array& y) { return 2.0 * y; }, a));

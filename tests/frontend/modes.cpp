@@ -85,7 +85,7 @@ TEST_CASE("parameters are updated in place, other handles are rebound") {
   CHECK(w.item() == 1.5);
   total.backward();
   CHECK(w.grad()->item() == 4.0);
-  // What backward does not read may change.
+  // A value that backward does not read may change.
   Array v = leaf(1.0);
   Array z = v + 1.0;
   no_grad([&] { v.assign(Array(7.0)); });

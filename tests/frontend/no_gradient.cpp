@@ -1,5 +1,5 @@
-// no_gradient.cpp - what is said where no gradient flows: of backward from what depends on its leaf through
-// operations without derivative alone, and of explain() where an Array was detached.
+// no_gradient.cpp - the messages when no gradient flows: of backward from a root that depends on its leaf
+// through operations without derivative alone, and of explain() for a detached Array.
 #include <string>
 
 #include "support.hpp"

@@ -71,7 +71,7 @@ TEST_CASE("accumulations, positions and shapes") {
   CHECK(elements(diagonal(x.T())) == Doubles{1, -1});
 }
 
-// Every term of the sum, one after another: of specs with "->" and without "...".
+// Every term of the sum, one after another: for specs with "->" and without "...".
 Array plain_einsum(const std::string& spec, const std::vector<Array>& operands) {
   std::vector<std::string> terms{""};
   const std::size_t arrow = spec.find("->");
@@ -388,7 +388,7 @@ TEST_CASE("gradients") {
   };
   for (const Row& row : rows) check_gradient(row.name, row.f, row.at, 1e-5);
 
-  // What has no gradient asks for none; of several results each has its own.
+  // A result without gradient needs none; each of several results has its own.
   Array leaf = x.copy();
   leaf.set_requires_grad();
   CHECK_FALSE(argsort(leaf).requires_grad());

@@ -1,5 +1,5 @@
-// odd_uses.cpp - what users do seldom: Arrays of nothing, dtypes that are none, names for what has one, seeds
-// of leaves, promises and destructors when a thread ends.
+// odd_uses.cpp - rare uses: Arrays without elements, invalid dtypes, names for values that have one, seeds of
+// leaves, lazy tensors and destructors when a thread ends.
 #include <atomic>
 #include <cmath>
 #include <complex>
@@ -142,14 +142,14 @@ TEST_CASE("gradients that are passed on as they are share nothing, on the refere
   }
 }
 
-// Of a thread, made before its first operation, and so destroyed after whatever that one made.
+// An object of a thread that is made before its first operation, and so destroyed after the objects of that.
 struct ComputesAtThreadEnd {
   ComputesAtThreadEnd() = default;
   ComputesAtThreadEnd(const ComputesAtThreadEnd&) = delete;
   ComputesAtThreadEnd& operator=(const ComputesAtThreadEnd&) = delete;
   ~ComputesAtThreadEnd() {
     if (result == nullptr) return;
-    GraphBuilder g("constant");  // which nobody else keeps
+    GraphBuilder g("constant");  // without another reference
     const Value constant = ops::full(g, {f64, {2, 3}}, 0.8125);
     *result = {g.build({constant}).operation(0).op().literal("value").at(0).real()};
     Array w = leaf(full({96, 96}, 0.5));

@@ -1,5 +1,5 @@
-// own_primitives.cpp - graphs with primitives of the user's own, called on Arrays: in every transform, and in
-// what holds graphs.
+// own_primitives.cpp - graphs with primitives of the user, called on Arrays: in every transform, and in
+// operations that hold graphs.
 #include <optional>
 #include <tuple>
 #include <utility>

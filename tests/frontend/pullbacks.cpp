@@ -1,6 +1,6 @@
-// pullbacks.cpp - pullbacks that vjp returns, on cotangents that are traced: mapped, compiled and
-// differentiated, against closed forms and against what they give on data; and other transforms of which a
-// part is traced and a part is not.
+// pullbacks.cpp - pullbacks that vjp returns, on traced cotangents: mapped, compiled and differentiated,
+// compared with closed forms and with their results on data; and other transforms of which a part is traced
+// and a part is not.
 #include <memory>
 
 #include "support.hpp"
@@ -91,7 +91,7 @@ TEST_CASE("derivatives of a mapped pullback by what the function reads") {
   CHECK(distance(*leaf_w.grad(), by_w) < 1e-12);
   CHECK(distance(*leaf_x.grad(), by_x) < 1e-12);
   CHECK_FALSE(no_grad([&] { return energy(leaf_w, leaf_x); }).requires_grad());
-  // What was not recorded then has no gradient now.
+  // A value that was not recorded then has no gradient now.
   const auto f = [](const Array& z) { return z * z; };
   const auto unrecorded = no_grad([&] { return vjp(f, leaf_x); });
   CHECK_FALSE(vmap(unrecorded.second)(eye(3)).requires_grad());
@@ -152,7 +152,7 @@ TEST_CASE("pullbacks refuse to trace what cannot be traced") {
   CHECK(contains(error_of([&] { (void)vmap(pullback)(eye(4)); }),
                  "[vjp] expected Array 0 of the arguments (f64[4]) as it was when vjp was called"));
 
-  // What it captured was changed: no call counts it as it is now.
+  // A captured Array was changed: no call uses its present elements.
   Array factor = full({4}, 5.0);
   const Array point = ones({4});
   const auto captured = vjp([factor](const Array& z) { return factor * z; }, point).second;

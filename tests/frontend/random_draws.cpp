@@ -1,6 +1,6 @@
-// random_draws.cpp - random integers, orders, choices and distributions: those of jax.random 0.10.2
-// (jax_threefry_partitionable, jax_enable_x64) for one key, to the last bit where they are no floating
-// numbers; and what holds of them for any key.
+// random_draws.cpp - random integers, permutations, choices and distributions: those of jax.random 0.10.2
+// (jax_threefry_partitionable, jax_enable_x64) for one key, to the last bit if they are no floating numbers;
+// and properties for any key.
 #include <algorithm>
 #include <cmath>
 #include <limits>

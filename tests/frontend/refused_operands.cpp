@@ -1,5 +1,5 @@
-// refused_operands.cpp - what is said of complex operands of functions of real numbers, of operands that were
-// given names, and of cotangents of whole numbers: word by word, with the user's place.
+// refused_operands.cpp - the messages for complex operands of functions of real numbers, for operands that
+// were given names, and for cotangents of integers: word by word, with the user's location.
 #include <functional>
 #include <string>
 #include <utility>
@@ -65,7 +65,7 @@ TEST_CASE("functions of real numbers refuse complex ones in their own name") {
   CHECK(refused ==
         "[logaddexp] expected real numbers, got complex ones, c128[2]\n  in logaddexp(c128[2], f64[2]), " +
             here(line));
-  // What is wrong otherwise is said as ever, also of complex numbers.
+  // Other errors have their usual message, also for complex numbers.
   CHECK(contains(error_of([&] {
                    (void)(z + array({1.0, 2.0, 3.0}));
                  }),
@@ -87,7 +87,7 @@ TEST_CASE("operands that have names are named where they are refused") {
   CHECK(contains(error_of([&] { (void)matmul(hidden, v); }), "in matmul(\"hidden\" f64[2], f64[3]), "));
   CHECK(contains(error_of([&] { (void)compile([](const Array& a, const Array& b) { return a + b; })(w, v); }),
                  "in add(f64[2], f64[3]), "));  // traced Arrays have no names
-  // What backward reads and finds changed, or freed.
+  // A value that backward reads and that was changed, or freed.
   const Array loss = sum(w * w * v[0]);
   w.assign(array({2.0, 4.0}));
   const std::string changed = error_of([&] { loss.backward(); });

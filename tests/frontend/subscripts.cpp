@@ -1,5 +1,5 @@
-// subscripts.cpp - x[{...}] and x.at({...}): positions, parts, new axes, the ellipsis and integers that are
-// data, in any company, against plain loops by NumPy's rules, and against what NumPy printed.
+// subscripts.cpp - x[{...}] and x.at({...}): positions, slices, new axes, the ellipsis and integer Arrays, in
+// any combination, compared with plain loops by NumPy's rules, and with the output of NumPy.
 #include <algorithm>
 #include <functional>
 #include <list>
@@ -33,7 +33,7 @@ std::int64_t flat(const Counts& place, const Shape& shape) {
   return result;
 }
 
-// What x[subscripts] reads: its shape, and by its elements those of x. -1: an index that is out of range.
+// The result of x[subscripts]: its shape, and for each of its elements the index in x. -1: out of range.
 struct Read {
   Shape shape;
   Counts from;
@@ -55,7 +55,7 @@ Counts positions(const Slice& part, std::int64_t extent) {
 }
 
 Read expected(const Shape& x, const std::vector<Subscript>& given, bool clamps) {
-  // The ellipsis written out, at the end where there is none.
+  // The ellipsis replaced by slices, at the end if there is none.
   std::vector<Subscript> all;
   const auto uses_axis = [](const Subscript& i) {
     return i.kind() != Kind::other_axes && i.kind() != Kind::new_axis;
@@ -102,7 +102,7 @@ Read expected(const Shape& x, const std::vector<Subscript>& given, bool clamps) 
   for (std::size_t k = first; k < last; ++k) together = together && names(all[k]);
   if (found && ellipsis_begin == ellipsis_end && first < ellipsis_begin && last >= ellipsis_begin)
     together = false;
-  // The result's axes: of a subscript, or of what indices name.
+  // The result's axes: of a subscript, or of the selection by indices.
   Read read;
   std::vector<std::size_t> of_subscript;  // by axis of the result; all.size(): named
   const auto put_named = [&] {
@@ -223,7 +223,7 @@ TEST_CASE("random subscripts read, set and add as plain loops do by NumPy's rule
     REQUIRE(y.shape() == read.shape);
     REQUIRE(same(y, gathered(x, read)));
     REQUIRE(same(x.at(list).get(), y));
-    // The gradient of what is read, in both modes.
+    // The gradient with respect to x, in both modes.
     const Array w = random_array(read.shape, 2);
     std::vector<double> sums(static_cast<std::size_t>(x.size()), 0.0);
     const std::vector<double> weights = elements(w);
@@ -233,7 +233,7 @@ TEST_CASE("random subscripts read, set and add as plain loops do by NumPy's rule
     REQUIRE(distance(grad(weighed)(x), array(sums, shape)) < 1e-14);
     const Array t = random_array(shape, 3);
     REQUIRE(same(jvp([&](const Array& a) { return a[list]; }, x, t).second, gathered(t, read)));
-    // What is out of range is left out.
+    // Indices out of range are dropped.
     const Read places = expected(shape, list, false);
     Counts found = places.from;
     std::sort(found.begin(), found.end());
@@ -255,7 +255,7 @@ TEST_CASE("random subscripts read, set and add as plain loops do by NumPy's rule
         !repeats) {
       REQUIRE(same(x.at(list).set(v), array(set, shape)));
     }
-    // Of a number, everywhere; its gradient is how many elements are set.
+    // A number, everywhere; its gradient is the number of elements that are set.
     std::vector<double> filled = elements(x);
     std::sort(found.begin(), found.end());
     double count = 0;

@@ -1,4 +1,4 @@
-// support.hpp - what the tests of Arrays share.
+// support.hpp - helpers of the tests of Arrays.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -48,7 +48,7 @@ inline double distance(const Array& a, const Array& b) {
   return greatest;
 }
 
-/// What body throws, as text; empty when it throws nothing.
+/// The exception of body as text; empty when there is none.
 template <class Body>
 std::string error_of(const Body& body) {
   try {

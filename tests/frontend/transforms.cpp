@@ -156,7 +156,7 @@ TEST_CASE("what a function gives from outside as it is keeps its own gradient") 
   values.second.backward();
   CHECK(w.grad()->item() == 3.0);
   CHECK(slope.item() == 4.0);
-  // What is made within ends there.
+  // Values made within do not require a gradient outside.
   CHECK_FALSE(values.first.requires_grad());
   CHECK_FALSE(value_and_grad([](const Array& x) { return std::pair(sum(x), x); })(Array(2.0))
                   .first.second.requires_grad());

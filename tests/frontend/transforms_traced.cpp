@@ -1,4 +1,5 @@
-// Transforms under trace and compile: what a function and its derivatives compute is written once.
+// Transforms under trace and compile: the graph contains the computation of a function and its derivatives
+// once.
 #include <functional>
 #include <string_view>
 #include <utility>

@@ -1,5 +1,5 @@
-// vmap_loops.cpp - loops without a bound inside what only some of the mapped examples take: in branches, in
-// steps after an example's end, at any depth. Told of no one who takes them they would not end.
+// vmap_loops.cpp - loops without a bound inside parts that only some of the mapped examples run: in branches,
+// in steps after an example's end, at any depth. Without a gate they would not end.
 #include <functional>
 
 #include "support.hpp"
@@ -117,7 +117,7 @@ TEST_CASE("vmap: a rule for a loop without a bound has reverse mode in a branch"
 }
 
 TEST_CASE("vmap: loops without a bound end in steps after an example's end") {
-  // The inner loop would not end on what the outer one ends with: 0 is even.
+  // The inner loop would not end on the final carry of the outer one: 0 is even.
   const auto ones = [](const Array& n, std::optional<std::int64_t> bound) {
     using State = std::pair<Array, Array>;
     return while_loop([](const State& s) { return s.first != 0; },

@@ -1,5 +1,5 @@
 // while_loop and fori_loop of functions of Arrays: eager, lazy, compiled, differentiated in both modes and
-// twice where they can be, mapped, nested, against the same loop written out in C++.
+// twice if possible, mapped, nested, compared with the same loop written in C++.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -37,7 +37,7 @@ Array newton(const Array& a, Bound bound) {
                     State{a, a + 1.0}, bound)
       .first;
 }
-// A loop of C++ asks for data: how many steps it takes is found first, outside of what traces.
+// A loop of C++ reads data: its number of steps is computed first, outside of traces.
 int steps_for(const Array& a) {
   Array x = a, last = a + 1.0;
   int steps = 0;
@@ -102,7 +102,7 @@ TEST_CASE("while_loop: without a bound reverse mode is refused, when a gradient 
   Array y = loop(leaf);
   CHECK(distance(y, sum(sqrt(a))) < 1e-9);
   refused([&] { y.backward(); });
-  // Of what is fixed there is nothing to ask.
+  // Fixed carries need no check.
   const auto counted = [](const Array& x) {
     return x *
            while_loop([](const Array& n) { return n < 5; }, [](const Array& n) { return n + 2; }, Array(0));
@@ -146,7 +146,7 @@ struct Walker {
 };
 
 // The steps that an example does not take are computed for others, and the root of a negative number in one
-// of them must not reach the derivative by what all share.
+// of them must not reach the derivative through shared values.
 TEST_CASE("while_loop: a number that examples share has the sum of their derivatives") {
   const Array many = array({5.0, 1.5, 0.5});
   const auto last = [](const Array& x, const Array& w) {
@@ -233,7 +233,7 @@ TEST_CASE("fori_loop: of numbers a scan, of Arrays a while") {
   CHECK(elements(fori_loop(
             0, 10, [](const Array&, const Array& c) { return c + 1.0; }, zeros({2}), 4)) ==
         std::vector{4.0, 4.0});
-  // The number of steps is what is traced.
+  // The number of steps is traced.
   const auto power = [](const Array& base, const Array& n) {
     return fori_loop(
         0, n, [&](const Array&, const Array& c) { return c * base; }, 1.0);

@@ -58,7 +58,7 @@ TEST_CASE("what converts to a number is one") {
 TEST_CASE("operations with whole numbers are those of 64-bit integers") {
   std::mt19937_64 random(7);
   for (int round = 0; round < 300; ++round) {
-    // Of every length in bits, and beside the ends.
+    // Of every length in bits, and near the ends.
     const int shift = static_cast<int>(random() % 64);
     const auto n = static_cast<std::int64_t>(random()) >> shift;
     const std::int64_t x = round % 3 == 0 ? n : round % 3 == 1 ? most - (n & 7) : least + (n & 7);

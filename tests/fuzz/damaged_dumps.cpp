@@ -59,7 +59,7 @@ TEST_CASE("damaged dumps load or end in a typed error, within memory in proporti
   const std::vector<Source> all = sources();
   REQUIRE(all.size() >= 17);
   for (const Source& source : all)
-    static_cast<void>(try_graph_from_json(source.text, *source.set));  // what is made once is made
+    static_cast<void>(try_graph_from_json(source.text, *source.set));  // makes statics first
   std::mt19937_64 random(2024);
   std::size_t loaded = 0;
   const std::size_t count = scaled(20'000);

@@ -1,10 +1,10 @@
 // generator.hpp - random graphs over the differentiable primitives of the standard set: several outputs,
 // repeated ones, inputs as outputs, inactive inputs, shared sub-expressions, graphs in operations. Every
 // value is of rank 0 to 2 and of one extent, so that each fits every operation. Half of the graphs compute on
-// small integers alone (Gaussian ones where complex), where every way to a derivative must give the same
-// number to the last bit, ties included. The others are smooth near every point, since what has kinks (an
-// order, a maximum, pivots) decides between numbers that no input brings near each other: differences can be
-// asked.
+// small integers alone (Gaussian ones if complex): every way to a derivative must give the same number to the
+// last bit, ties included. The others are smooth near every point, so that differences can be used:
+// operations with kinks (an order, a maximum, pivots) decide between numbers that no input brings near each
+// other.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,7 @@ check::Tensors random_numbers(check::Random& random, std::span<const Type> types
 
 class Generator {
  public:
-  /// Where a kind of operation can be used.
+  /// The graphs in which a kind of operation can be used.
   enum Use : unsigned { exact = 1, smooth = 2, real = 4, complex = 8, any = 15, outermost = 16 };
   struct Kind {
     std::string_view name;
@@ -61,7 +61,7 @@ class Generator {
   /// The last values are likely, an input or a repeated output possible.
   std::vector<Value> outputs();
 
-  // What kinds are made of.
+  // The source of choices for kinds.
   Choices& choices() { return choices_; }
   const Mode& mode() const { return mode_; }
   std::int64_t extent() const { return mode_.extent; }
@@ -71,7 +71,7 @@ class Generator {
   Value any_value() { return values_[choices_.below(values_.size())]; }
   /// Any value, brought to that rank.
   Value of_rank(std::size_t rank);
-  /// Of rank 1 or 2.
+  /// A value of rank 1 or 2.
   Value array() { return of_rank(1 + choices_.below(2)); }
   Value like(Value x) { return of_rank(x.rank()); }
   std::int64_t axis_of(Value x) { return static_cast<std::int64_t>(choices_.below(x.rank())); }

@@ -16,7 +16,7 @@ namespace {
 
 using G = Generator;
 
-// The derivatives alone, of what jvp or vjp give.
+// The derivatives alone, of a result of jvp or vjp.
 Graph alone(const Derivative& derivative) {
   std::vector<std::size_t> positions;
   for (std::size_t k = derivative.first; k < derivative.graph.outputs().size(); ++k) positions.push_back(k);
@@ -74,7 +74,7 @@ Values linear(G& g) {
   return ops::linear_call(alone(jvp_parts(h.graph)), alone(vjp_parts(h.graph)), residuals, h.operands);
 }
 
-// Cotangents of what that is linear in, from its results.
+// Cotangents of the linear operands, from its results.
 Values transposed(G& g) {
   const Held h = held(g);
   const Graph of = alone(jvp_parts(h.graph)), transpose = alone(vjp_parts(h.graph));

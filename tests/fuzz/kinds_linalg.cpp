@@ -26,7 +26,7 @@ Value product(Value a, Value b) {
   return ops::dot_general(a, b, {{last}, {last - 1}, batch, batch});
 }
 
-// The diagonal 1, 3, 5, … plus what is small; rows in any order where `pivoted`.
+// The diagonal 1, 3, 5, … plus small elements; rows in any order if `pivoted`.
 Value dominated(G& g, bool pivoted = false) {
   const Value x = g.of_rank(2);
   const std::int64_t e = g.extent();

@@ -1,5 +1,5 @@
-// kinds_order.cpp - operations of random graphs that compare: orders, extrema, signs. Of whole numbers there
-// are ties, of others see Generator::separate.
+// kinds_order.cpp - operations of random graphs that compare: orders, extrema, signs. Integers have ties; for
+// others see Generator::separate.
 #include <array>
 
 #include "fuzz/generator.hpp"

@@ -19,7 +19,7 @@ bool documented(ErrorKind kind) {
          kind == ErrorKind::unknown_primitive;
 }
 
-// Loads by `load`, then asks `keep` of what was loaded.
+// Loads by `load`, then calls `keep` on the result.
 template <class Load, class Keep>
 LoadReport judge(std::string_view text, const Load& load, const Keep& keep) {
   LoadReport report;

@@ -1,4 +1,4 @@
-// load.hpp - what must hold of every text that is given to the loaders, and how texts are damaged.
+// load.hpp - properties that must hold for every text given to the loaders, and functions that damage texts.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace tidu::test {
 
-/// What the loaders document: bytes allocated for each byte of the text and 1000 more.
+/// The documented limit of the loaders: bytes allocated for each byte of the text and 1000 more.
 inline constexpr double allocation_multiple = 100.0;
 
 struct LoadReport {
-  std::string complaint;   ///< what is wrong; empty when nothing is
+  std::string complaint;   ///< the violated property; empty when there is none
   bool loaded = false;     ///< the text was a graph
   double allocated = 0.0;  ///< bytes, by the text's and 1000 more
   double seconds = 0.0;    ///< of processor time, in the loader

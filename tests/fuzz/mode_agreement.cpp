@@ -216,7 +216,7 @@ class Comparison {
     return {};
   }
 
-  // --- what they gave
+  // --- their results
 
   template <class Way>
   void attempt(Quantity q, const std::string& way, const Way& run) {

@@ -1,6 +1,5 @@
 // mode_agreement.hpp - one graph at one point, and the ways to its values and derivatives: of first and
-// second order, by graph transforms on two executors, and by functions of Arrays in each mode, one within
-// another.
+// second order, by graph transforms on two executors, and by functions of Arrays in each mode, nested.
 #pragma once
 
 #include <string>

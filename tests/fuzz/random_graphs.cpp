@@ -1,5 +1,5 @@
 // random_graphs.cpp - seeded random graphs, see generator.hpp: every way to a derivative agrees, differences
-// too, and what the graphs are made of.
+// too, and the operations that the graphs contain.
 #include <doctest/doctest.h>
 
 #include <set>

@@ -1,5 +1,5 @@
-// Random graphs and their derivatives, simplified and with constants folded, or without what graphs in
-// operations compute for nobody: the same bits on the reference executor and on the CPU without fused groups.
+// Random graphs and their derivatives, simplified and with constants folded, or without dead code in inner
+// graphs: the same bits on the reference executor and on the CPU without fusions.
 #include "fuzz/generator.hpp"
 #include "optimizer/simplify_support.hpp"
 #include "support/support.hpp"
@@ -9,7 +9,7 @@
 namespace tidu::test {
 namespace {
 
-// What differs between a graph and what is left of it; counts operations.
+// The difference between a graph and its reduced form; counts operations.
 std::string compare(const Graph& graph, const std::vector<Tensor>& inputs, std::size_t& before,
                     std::size_t& after) {
   const Graph written_out = prune(passes::inline_graphs(graph, 1 << 20));

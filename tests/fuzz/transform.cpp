@@ -65,7 +65,7 @@ class Agreement {
   bool finite_ = true;
 };
 
-// By central differences along `direction` of what `value` gives at inputs; checked against the agreement.
+// The central difference along `direction` of the result of `value` at inputs; checked against the agreement.
 template <class F>
 std::string against_differences(const RandomCase& c, const Tensors& direction, const F& value,
                                 const Agreement& agreement, std::string_view what) {
@@ -78,7 +78,7 @@ std::string against_differences(const RandomCase& c, const Tensors& direction, c
   };
   const double scale = std::max(1.0, agreement.magnitude());
   double best = 0.0;
-  // What varies fast is beyond the longer steps.
+  // Functions that vary fast need the shorter steps.
   for (const double h : {2e-3, 2e-4, 2e-5, 2e-6, 2e-7}) {
     const double far = f(h), near = f(h / 2), coarse = (far - f(-h)) / (2.0 * h),
                  fine = (near - f(-h / 2)) / h;
@@ -90,7 +90,7 @@ std::string against_differences(const RandomCase& c, const Tensors& direction, c
   return detail::str(what, ": differences give ", best, ", got ", agreement.value(), "; ");
 }
 
-// Whether the transpose of the transpose gives the tangents that the linear graph gives, but for `tolerance`.
+// Does the transpose of the transpose give the tangents of the linear graph, up to `tolerance`?
 std::string transposed_twice(const RandomCase& c, const Tensors& u, double tolerance) {
   const check::Derived derived(c.graph, c.positions);
   const check::Point point(derived, c.inputs, reference());

@@ -14,15 +14,15 @@ struct TransformOptions {
 };
 
 struct TransformReport {
-  std::string complaints;  ///< what is wrong with the derivatives; empty when nothing is
+  std::string complaints;  ///< the faults of the derivatives; empty when there are none
   int judged = 0;          ///< orders at which numbers were small enough to be compared
 };
 
 /// Directions are drawn from `random`.
 TransformReport judge(const RandomCase& c, check::Random& random, const TransformOptions& options = {});
 
-/// What is wrong with the graph that ByteChoices of these bytes give, to order 2, without differences. What
-/// is thrown counts as wrong.
+/// The fault of the graph that ByteChoices of these bytes make, to order 2, without differences. An exception
+/// is a fault.
 std::string complaint_of_bytes(std::string_view bytes);
 
 }  // namespace tidu::test

@@ -1,4 +1,4 @@
-// GraphBuilder: what it merges, what it refuses and how it says so, and the keys of what it makes.
+// GraphBuilder: merging, errors and their messages, and keys.
 #include <doctest/doctest.h>
 
 #include <cmath>

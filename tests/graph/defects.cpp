@@ -1,5 +1,5 @@
-// defects.cpp - what goes wrong in steps of the library alone is an Error of kind internal, and no mistake of
-// the caller.
+// defects.cpp - an error in internal steps of the library is an Error of kind internal, and no mistake of the
+// caller.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,4 @@
-// Graphviz text: what is drawn and how names are escaped; where Graphviz is installed, that it takes the
-// text.
+// Graphviz text: its contents and the escaping of names; and Graphviz accepts the text, if it is installed.
 #include <doctest/doctest.h>
 
 #include <cstdio>

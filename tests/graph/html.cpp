@@ -1,6 +1,6 @@
-// html.cpp - the page of a graph: what is in it is the graph, whatever its names are, and as long as the
-// graph is. The golden data lie in tests/data/html; TIDU_UPDATE_GOLDEN=1 writes them anew. What the page's
-// scripts make of them is tested by tests/graph/view.js.
+// html.cpp - the page of a graph: it contains the graph, for any names, and grows with the graph. The golden
+// data are in tests/data/html; TIDU_UPDATE_GOLDEN=1 writes them anew. tests/graph/view.js tests the page's
+// scripts on them.
 #include "tidu/graph/html.hpp"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ std::size_t count(std::string_view text, std::string_view what) {
   return found;
 }
 
-// What a browser takes for the data: from the element's beginning to the first thing that ends it.
+// The data as a browser reads it: from the element's beginning to the first text that ends it.
 std::string data_of(const std::string& page) {
   REQUIRE(count(page, data_begin) == 1);
   const std::size_t from = page.find(data_begin) + data_begin.size();
@@ -150,7 +150,7 @@ TEST_CASE("no name leaves its place") {
   CHECK(page.find("<title>\ufffd\ufffd bytes - tidu</title>") != std::string::npos);
 }
 
-// A chain of n operations of which no two are alike in what they read.
+// A chain of n operations of which no two have equal operands.
 std::string long_page(int n) {
   GraphBuilder builder("long");
   Value x = builder.input("x", {f64, {64, 32}}), y = x;

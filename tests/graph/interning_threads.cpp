@@ -1,5 +1,5 @@
-// Types, ops and graphs made, shared and dropped by several threads at once. What this can find,
-// ThreadSanitizer finds; the checks see to it that equal things are one record whoever made them.
+// Types, ops and graphs made, shared and dropped by several threads at once. ThreadSanitizer finds the races;
+// the checks verify that equal objects are one record on all threads.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -44,8 +44,7 @@ TEST_CASE("ops that threads make and drop at once are one record while somebody 
   on_threads(4, [&](int) {
     for (std::int64_t i = 0; i < rounds; ++i) {
       const tidu::Op op = tidu::Op::make(scale, {{"factor", i % 7}});
-      const tidu::Op copy =
-          op;  // NOLINT(performance-unnecessary-copy-initialization): the count is what is tested
+      const tidu::Op copy = op;  // NOLINT(performance-unnecessary-copy-initialization): the count is tested
       if ((copy.record() == held.record()) != (i % 7 == 3) || copy.integer("factor") != i % 7) ++wrong;
     }
   });

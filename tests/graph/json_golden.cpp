@@ -1,5 +1,5 @@
-// Golden dumps of tests/data/dumps: what is loaded from them is written again byte for byte, and loads with
-// keys too. TIDU_UPDATE_GOLDEN=1 writes the files anew.
+// Golden dumps of tests/data/dumps: a loaded dump is written again byte for byte, and loads with keys too.
+// TIDU_UPDATE_GOLDEN=1 writes the files anew.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// memory.cpp - the store of recycled blocks: what it keeps, and the bound that it keeps to.
+// memory.cpp - the store of recycled blocks: the blocks that it keeps, and its limit.
 #include "tidu/graph/memory.hpp"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ TEST_CASE("large blocks are kept up to a bound, which may be none") {
 
   release_recycled_memory();
   { const FlatArray<char> a(block), b(block), c(block), d(block), e(block), f(block); }
-  CHECK(set_recycled_memory_limit(0) == 4 * block);  // which gives back what was kept
+  CHECK(set_recycled_memory_limit(0) == 4 * block);  // frees the kept blocks
   CHECK(release_recycled_memory() == 0);
   CHECK(kept_of(block) == 0);
   CHECK(set_recycled_memory_limit(2 * block) == 0);

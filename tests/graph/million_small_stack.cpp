@@ -15,7 +15,7 @@ namespace {
 
 using test::test_set;
 
-// Runs `body` on a thread with 512 KiB of stack; what it throws comes out here.
+// Runs `body` on a thread with 512 KiB of stack; rethrows its exceptions here.
 void on_small_stack(const std::function<void()>& body) {
   struct Job {
     const std::function<void()>& body;

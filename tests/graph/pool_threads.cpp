@@ -47,7 +47,7 @@ class Pipe {
 constexpr std::size_t block_bytes = 256;
 constexpr std::size_t bundle_size = 100;
 
-// Returns how many blocks had not kept what was written to them.
+// Returns the number of blocks whose content was changed.
 std::size_t pass_bundles(std::size_t count) {
   Pipe pipe(8);
   std::size_t broken = 0;

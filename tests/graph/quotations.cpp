@@ -1,5 +1,5 @@
-// Input in messages: where it is cut, what is escaped, and that every message is UTF-8 without control
-// characters wherever input stands in it.
+// Input in messages: truncation, escaping, and every message is UTF-8 without control characters for any
+// input in it.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -203,7 +203,7 @@ TEST_CASE("text that is not JSON is told of in printable words") {
   }
 }
 
-// What a graph with that text for every name is refused for, and what is written of it.
+// The errors of a graph with that text for every name, and its outputs as text.
 void check_messages_of(const std::string& text) {
   const auto check = [&](const std::function<void()>& refused) {
     try {

@@ -8,7 +8,7 @@
 namespace tidu {
 namespace {
 
-// The kind and text of what value() throws, and whether it is an ADRuleError.
+// The kind and text of the exception of value(), and whether it is an ADRuleError.
 struct Thrown {
   ErrorKind kind = ErrorKind::cancelled;
   std::string text;

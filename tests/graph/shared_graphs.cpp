@@ -1,5 +1,5 @@
-// Graphs that hold one graph in several places: what is written of them takes the time of the distinct ones,
-// or is refused.
+// Graphs that hold one graph several times: writing them takes time proportional to the distinct ones, or
+// throws.
 #include <doctest/doctest.h>
 
 #include <algorithm>

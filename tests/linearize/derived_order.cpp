@@ -41,8 +41,8 @@ std::string hash(const std::string& text) {
   return out.str();
 }
 
-// Forward, backward, forward over backward, and all of it with a leading axis; what a graph does not have is
-// left out.
+// Forward, backward, forward over backward, and all of these with a leading axis; those that a graph does not
+// have are left out.
 std::string derived(const Graph& f) {
   const DerivativeOptions named{.named_inputs = true};
   std::string text;

@@ -1,5 +1,5 @@
-// faulty_rules.cpp - primitives of a user whose rules are wrong: what is not linear in the tangents is
-// refused, and what a rule throws of its own comes out as an error with its place.
+// faulty_rules.cpp - primitives of a user whose rules are wrong: results that are not linear in the tangents
+// are errors, and an exception of a rule becomes an error with its location.
 #include <doctest/doctest.h>
 
 #include <stdexcept>

@@ -1,5 +1,5 @@
-// What the transforms build, and what they refuse: parts and their places, names and keys, roles and origins,
-// inner graphs, pullbacks and manifests, Jacobians, emitters of a user's own.
+// The graphs that the transforms build, and their errors: parts and their positions, names and keys, roles
+// and origins, inner graphs, pullbacks and manifests, Jacobians, emitters of a user.
 #include "tidu/linearize/transforms.hpp"
 
 #include <doctest/doctest.h>
@@ -157,7 +157,7 @@ TEST_CASE("an operation that holds a graph hands out its residuals: nothing forw
   CHECK(results[0].item<double>() == doctest::Approx(std::sin(s * 0.8) * e));
   CHECK(results[1].item<double>() == doctest::Approx(d * 0.8 * c * 0.8 * e + std::sin(s * 0.8) * e));
   CHECK(results[2].item<double>() == doctest::Approx(d * (s + 0.8 * c * 0.3) * e));
-  // Third order through calls, against the same function written out.
+  // Third order through calls, compared with the inlined function.
   GraphBuilder flat("flat");
   const Value p = flat.input("x", f64), q = flat.input("y", f64);
   const Graph written = flat.build({ops::sin(ops::sin(p * q) * q) * ops::exp(p)});
@@ -181,7 +181,7 @@ TEST_CASE("a pullback is made once and applied to many cotangents; its manifest 
     bytes += residual.bytes;
     CHECK_FALSE(residual.origin.empty());
   }
-  CHECK(bytes == 3 * 3 * 8);  // cos x, sin x and y, or what stands for them
+  CHECK(bytes == 3 * 3 * 8);  // cos x, sin x and y, or values that replace them
   const Tensor n = Tensor::scalar(std::int64_t{1});
   const auto forward = reference().run(pb.forward, {vec({1, 2, 3}), vec({4, 5, 6}), n});
   std::vector<Tensor> inputs(forward.begin() + 2, forward.end());
@@ -230,7 +230,7 @@ TEST_CASE("Jacobians and Hessians have shape output + input, both ways") {
         std::string::npos);
 }
 
-// An emitter that computes at once on doubles: what an eager frontend does.
+// An emitter that computes at once on doubles, as an eager frontend does.
 class Doubles final : public Emitter {
  public:
   Value push(double x) {
@@ -390,7 +390,7 @@ TEST_CASE("linear functions of a user's transpose; what is not linear is refused
   const Value z = h.input("z", f64);
   const Graph affine = h.build({z, ops::full_like(z, 1.0)});
   CHECK(mentions(try_linear_transpose(affine).error(), "does not depend on them"));
-  // What decides has no cotangent, and is no parameter.
+  // The predicate has no cotangent, and is no parameter.
   GraphBuilder r("relu");
   const Value y = r.input("y", f64), zero = ops::full_like(y, 0.0);
   const auto chosen = try_linear_transpose(r.build({ops::select_n(ops::gt(y, zero), zero, y)}));

@@ -113,7 +113,7 @@ TEST_CASE("the gradient of a 16-bit value that is used thousands of times is rou
       CHECK(std::abs(gradient(f, dtype) - exact) <= 0.501 * ulp(dtype, exact));
       CHECK(std::abs(gradient(loop(dtype, c), dtype) - exact) <= 0.501 * ulp(dtype, exact));
       if (n < 1000) continue;
-      // Of 10 uses in each step the sum is rounded first.
+      // The sum over the 10 uses in each step is rounded first.
       CHECK(std::abs(gradient(loop(dtype, c, 10), dtype) - exact) <= ulp(dtype, exact));
     }
     const double exact = 0.75 * 3000;

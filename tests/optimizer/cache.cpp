@@ -1,4 +1,4 @@
-// cache.cpp - CompileCache: hits, misses and what tells requests apart; limits, failures, counters.
+// cache.cpp - CompileCache: hits, misses and the identity of requests; limits, failures, counters.
 #include "tidu/optimizer/cache.hpp"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::vector<std::uint64_t>;
 
-// What `words` gave, and whether it was made just now.
+// The result for `words`, and whether it was made just now.
 int get(CompileCache& cache, const Key128& address, const Words& words, int value, bool* made = nullptr,
         std::size_t bytes = 10) {
   if (made != nullptr) *made = false;
@@ -87,7 +87,7 @@ TEST_CASE("equal addresses never merge what differs") {
   CHECK(get(cache, same, {1, 2}, 0, &made) == 12);
   CHECK_FALSE(made);
   CHECK(get(cache, same, {2, 1}, 0) == 21);
-  // Nor do things of two kinds, or requests with a graph and without.
+  // Neither do objects of two kinds, or requests with a graph and without.
   const Words words{1, 2};
   const auto text = [&](const Graph* graph) {
     return *cache.get<std::string>({same, words, graph}, [&] {
@@ -150,7 +150,7 @@ TEST_CASE("the longest unused goes first, and bytes count") {
   CHECK(makes(cache, 5, 85));
   CHECK(cache.statistics().bytes <= 100);
   CHECK_FALSE(makes(cache, 5, 85));
-  // What is too large for the whole cache is handed out, and not kept.
+  // A result that is too large for the whole cache is returned, and not kept.
   CHECK(makes(cache, 6, 1000));
   CHECK(makes(cache, 6, 1000));
   CHECK(cache.statistics().entries == 0);

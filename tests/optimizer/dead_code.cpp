@@ -1,5 +1,4 @@
-// What graphs in operations compute for nobody is left out: which operands, results and inner operations
-// stay.
+// Dead code elimination through inner graphs: the operands, results and inner operations that stay.
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -177,7 +176,7 @@ TEST_CASE(
 }
 
 TEST_CASE("[unread] what is unread below decides what is read above") {
-  // The outer carry q is only read by the inner scan, for a y of it that nobody reads.
+  // The outer carry q is only read by the inner scan, for a y of it without readers.
   const Graph inner = step();
   GraphBuilder b("outer step");
   std::vector<Value> operands;
@@ -234,7 +233,7 @@ TEST_CASE("[unread] what a program does not compute: of a scan, and of its deriv
   }
 }
 
-// --- what is impure, and primitives of others
+// --- impure operations, and primitives of users
 
 void infer_held(InferContext& c) {
   const Graph graph = c.op().graph("inside");

@@ -86,7 +86,7 @@ class Maker {
     return results;
   }
 
-  // A counter ends the loop, or what is carried, or the bound.
+  // A counter, a carry or the bound ends the loop.
   std::vector<Value> looped(const std::vector<Value>& values, int depth) {
     const std::size_t consts = below(3), carries = 1 + below(4), count = consts + carries;
     std::vector<Value> operands = pick(values, count);
@@ -245,7 +245,7 @@ TEST_CASE("[unread] random graphs in one another: what nobody reads is left out,
   CHECK(after < before);
 }
 
-// What is left is differentiated in another order, so that sums round in another.
+// The reduced graph is differentiated in another order, so that sums round differently.
 std::string distances(const Graph& a, const Graph& b, const std::vector<Tensor>& inputs) {
   const std::vector<Tensor> x = reference().run(a, inputs), y = reference().run(b, inputs);
   double largest = 1, distance = 0;

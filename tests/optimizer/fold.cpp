@@ -1,4 +1,5 @@
-// What depends on constants alone is computed when a program is made, by the evaluator that is given.
+// Constant folding: values that depend on constants alone are computed when a program is made, by the
+// evaluator.
 #include "simplify_support.hpp"
 #include "tidu/cpu/program.hpp"
 

@@ -93,8 +93,8 @@ TEST_CASE("[merge] a loop for the value and one for the gradient are one") {
 
 TEST_CASE("[merge] loops that read what merged loops give are merged, too") {
   std::mt19937_64 random(6);
-  // Each layer reads what is made of all steps of the one before, and both loops of it take what another
-  // operation makes alike.
+  // Each layer reads results of all steps of the one before, and both loops of it read equal results of
+  // another operation.
   const auto layers = [](std::int64_t n, std::int64_t steps, int depth) {
     GraphBuilder g("deep");
     const Value w = g.input("w", {f64, {n, n}});
@@ -112,7 +112,7 @@ TEST_CASE("[merge] loops that read what merged loops give are merged, too") {
     CHECK(count(passes::merge_loops(graph), "scan") == static_cast<std::size_t>(2 * depth));
     check_same(graph, random);
   }
-  // What they hand out for gradients is there for all layers at once in any case.
+  // Their residuals for gradients exist for all layers at once in any case.
   const Graph large = apart(layers(40, 900, 3), {"w", "x"});
   CHECK(count(Program::make(large).graph(), "scan") == 6);
   ProgramOptions as_they_are;

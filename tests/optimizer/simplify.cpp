@@ -300,18 +300,18 @@ TEST_CASE("simplify: few rows of a product") {
   });
   rule(any, "constant take dot_general", [&](Value x, Value y) {
     return rows(ops::matmul(x, y), 1, {3, -1, 40});
-  });  // moved into range
+  });  // clamped to the range
   rule(any, "slice reshape constant take dot_general broadcast_in_dim add transpose", [&](Value x, Value y) {
     const Value transposed = ops::transpose(ops::matmul(x, y) + wide(y), {1, 0});
     return rows(transposed, 1, {0, 4, 11});
   });
-  // Along what is repeated, and of the same product at two places.
+  // Along repeated axes, and of the same matmul at two positions.
   rule(any, "slice reshape constant take dot_general broadcast_in_dim mul constant take dot_general mul add",
        [&](Value x, Value y) {
          const Value both = ops::matmul(x, y) * wide(x);
          return rows(both, 0, {2, 3, 5}) + rows(both, 0, {1, 6, 0});
        });
-  // What something else reads; all rows; too few columns; indices that read zeros.
+  // An operand with another reader; all rows; too few columns; indices that read zeros.
   no_rule(any, [&](Value x, Value y) {
     const Value product = ops::matmul(x, y);
     return rows(product, 0, {1, 2, 3}) + ops::slice(product, {0, 0}, {3, n});

@@ -1,4 +1,4 @@
-// simplify_counts.cpp - comparisons of positions along axes, and outer products: what the rules leave, and
+// simplify_counts.cpp - comparisons of positions along axes, and outer products: the rewritten graphs, and
 // the same bits as before on both executors.
 #include "simplify_support.hpp"
 
@@ -13,7 +13,7 @@ constexpr Compare comparisons[] = {
 
 constexpr std::int64_t num_rows = 33, num_columns = 40;
 
-// Of what is compared: is it in floating numbers?
+// Are the operands of the comparison floating numbers?
 bool compares_floats(const Graph& graph) {
   bool any = false;
   for (std::size_t i = 0; i < graph.num_operations(); ++i) {

@@ -1,5 +1,6 @@
-// Random graphs of what simplify rules look for (signs, units, shapes that come and go, transposes around
-// products): simplified ones give the same bits on both executors, with every NaN, infinity and zero.
+// Random graphs of patterns that simplify rules match (signs, units, shape changes and their inverses,
+// transposes around matmuls): simplified ones give the same bits on both executors, with every NaN, infinity
+// and zero.
 #include <numeric>
 #include <random>
 
@@ -54,7 +55,7 @@ class Generator {
     constexpr double numbers[] = {1, -1, 0, -0.0, 2, 0.5, 3, -4};
     return ops::full_like(x, numbers[below(8)]);
   }
-  // Of x's type: another value of it, or one that is broadcast to it, or equal elements.
+  // A value of x's type: another one, a broadcast, or equal elements.
   Value like(Value x) {
     std::vector<Value> fitting;
     for (const Value value : values_) {

@@ -1,5 +1,5 @@
-// Simplify rules of sums: with what is scattered once, of padded values, of padded slices of one array, and
-// what is padded that others read.
+// Simplify rules of sums: with a scatter into zeros, of padded values, of padded slices of one array, and of
+// padded values with other readers.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -57,7 +57,7 @@ TEST_CASE("simplify: sums with what is scattered once") {
          const Value ct = along(x, 1);
          return ct - y * ops::broadcast_in_dim(ops::reduce_sum(ct, {1}), {n, n}, {0});
        });
-  // What is scattered twice, into something else, or read elsewhere; dropped updates are in no sum.
+  // Scattered twice, into another value, or with other readers; sums with dropped updates are not rewritten.
   no_rule(real, [&](Value x, Value y) { return y - along(x, 1, "clip", 0, 2); });
   no_rule(floats, [&](Value x, Value y) { return y - along(x, 1, "clip", -0.0); });
   no_rule(real, [&](Value x, Value y) { return y - along(x, 1, "clip", 3); });
@@ -94,7 +94,7 @@ TEST_CASE("simplify: what is scattered once to each place that is read is taken"
     rule(floats, "full constant take add",
          [&](Value x, Value) { return scattered(x, 1, n, permuted(7), mode); });
     rule(integers, "constant take", [&](Value x, Value) { return scattered(x, 0, n, permuted(7), mode); });
-    // A place for all that nobody reads, and places that nobody reads.
+    // One position without readers for all, and several such positions.
     rule(floats, "constant take full add", [&](Value x, Value) {
       return ops::slice(scattered(x, 1, n, permuted(3, 6), mode), {0, 7}, {n, n});
     });

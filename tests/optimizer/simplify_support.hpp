@@ -1,4 +1,5 @@
-// simplify_support.hpp - numbers on which inexact rules show, and graphs simplified against what they were.
+// simplify_support.hpp - numbers on which inexact rules show, and simplified graphs compared with the
+// originals.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -123,7 +124,7 @@ inline std::string differences(const Graph& a, const Graph& b, const std::vector
   return differences(reference(), a, b, inputs) + differences(plain_cpu(), a, b, inputs);
 }
 
-/// Rules on two values, and what is left of a graph by them.
+/// Rules on two values, and the graphs that they give.
 namespace simplify_rules {
 
 using Build = std::function<Value(Value x, Value y)>;
@@ -134,7 +135,7 @@ inline std::vector<DType> operator|(std::vector<DType> a, const std::vector<DTyp
   return a;
 }
 
-// Of both axes of the values that rules are tried on.
+// The extent of both axes of the values that rules are tried on.
 inline constexpr std::int64_t n = 20;
 
 inline Tensor along(Type type, std::size_t axis) {

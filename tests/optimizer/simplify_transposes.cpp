@@ -1,4 +1,5 @@
-// Transposes go outward, where nothing needs what was transposed and moving it later costs no more.
+// Transposes sink towards the outputs, if the transposed value has no other reader and moving it costs no
+// more.
 #include "simplify_support.hpp"
 
 namespace tidu::test {
@@ -25,9 +26,9 @@ TEST_CASE("simplify: transposes go past element-wise operations beside what is r
   rule(any, "slice reshape broadcast_in_dim add transpose",
        [&](Value x, Value y) { return t(x) + repeated(y); });
   rule(any, "slice reshape broadcast_in_dim add", [&](Value x, Value y) { return t(t(x) + repeated(y)); });
-  // What is not repeated stays as it lies, and so what it meets.
+  // A value that is not broadcast keeps its layout, and so does the other operand.
   no_rule(any, [](Value x, Value y) { return t(x) + y; });
-  // What something else reads as it is.
+  // A value with another reader.
   no_rule(floats | integers, [](Value x, Value) {
     const Value transposed = t(x);
     return ops::concatenate(std::vector{ops::reshape(-transposed, {n * n}), ops::reduce_max(transposed, {0})},
@@ -82,7 +83,7 @@ TEST_CASE("simplify: rows are taken of what one row for all is added to") {
     rule(numbers, "slice reshape slice reshape constant take broadcast_in_dim mul broadcast_in_dim add",
          [&](Value x, Value y) { return rows(x * repeated(y, 1) + repeated(x, 1), 0, count); });
   }
-  // Not one row for all, two arrays, another axis, many more rows, what something else reads, other indices.
+  // Not one row for all, two arrays, another axis, many more rows, another reader, other indices.
   no_rule(numbers, [&](Value x, Value y) { return rows(x + repeated(y, 0), 0, 9); });
   no_rule(numbers, [&](Value x, Value y) { return rows(x + y, 0, 9); });
   no_rule(numbers, [&](Value x, Value y) { return rows(x + repeated(y, 0), 1, 9); });
@@ -110,7 +111,7 @@ TEST_CASE("simplify: transposes go past products whose axes change places") {
     const Value a = ops::transpose(split(x), {2, 1, 0}), b = square(y);
     return ops::dot_general(b, a, {{1}, {2}, {}, {}});
   });
-  // The result is larger than what would be transposed.
+  // The result is larger than the transposed operand.
   no_rule(numbers, [&](Value x, Value y) {
     return ops::dot_general(ops::transpose(split(x), {2, 1, 0}), ops::slice(y, {0, 0}, {4, 9}),
                             {{2}, {0}, {}, {}});

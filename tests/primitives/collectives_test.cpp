@@ -1,4 +1,4 @@
-// Types of collectives, what they refuse, and their rules as graphs.
+// Types of collectives, their errors, and their rules as graphs.
 #include <doctest/doctest.h>
 
 #include "primitives/refusal.hpp"

@@ -1,4 +1,4 @@
-// refusal.hpp - what a type rule gives, and with which words it refuses.
+// refusal.hpp - the result of a type rule, and the text of its errors.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// scans_test.cpp - what the rules of cumulative primitives, sort, top_k and dynamic slices give where the
-// table of tests/check does not look: zeros and ties, third order, long axes, and starts that differ between
+// scans_test.cpp - the rules of cumulative primitives, sort, top_k and dynamic slices for cases that the
+// table of tests/check does not have: zeros and ties, third order, long axes, and starts that differ between
 // examples.
 #include <doctest/doctest.h>
 

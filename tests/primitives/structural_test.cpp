@@ -1,5 +1,5 @@
-// structural_test.cpp - type rules of the structural primitives: what they accept, what they refuse and in
-// which words; and the normal forms that the emitting functions give attributes.
+// structural_test.cpp - type rules of the structural primitives: valid operands, errors and their text; and
+// the normal forms of attributes that the emitting functions make.
 #include <doctest/doctest.h>
 
 #include <limits>

@@ -5,8 +5,8 @@
 
 namespace tidu::test {
 
-/// Apart by how much at most, beside the largest finite element of `a` or 1; NaN is as good as NaN, and what
-/// is finite in one alone is 1e300 apart. Requires equal types.
+/// The largest difference, relative to the largest finite element of `a` or 1. NaN equals NaN, and an element
+/// that is finite in one alone is 1e300 away. Requires equal types.
 double distance(const Tensor& a, const Tensor& b);
 
 }  // namespace tidu::test

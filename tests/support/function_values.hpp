@@ -31,7 +31,7 @@ double units_apart(T got, long double want) {
                              std::ldexp(1.0L, exponent - Limits::digits + 1));
 }
 
-/// Of numbers of f64; erf_inv is odd.
+/// Numbers of f64; erf_inv is odd.
 inline const std::vector<FunctionValue> erf_inv_f64{
     {0x0.0000000000001p-1022, 4.37854278285719143435811695173e-324L},
     {0x0.0143fcc95c9fcp-1022, 9.74849617998026458240067920324e-311L},
@@ -79,7 +79,7 @@ inline const std::vector<FunctionValue> erf_inv_f64{
     {0x1.ffffffffffffep-1, 5.80501868319345330018125827039L},
     {0x1.fffffffffffffp-1, 5.86358474875516792720766258583L}};
 
-/// Of numbers of f32.
+/// Numbers of f32.
 inline const std::vector<FunctionValue> erf_inv_f32{{0x1p-149, 1.24186842968025394318945939217e-45L},
                                                     {0x1.16c2p-133, 8.86222148788422818938862011442e-41L},
                                                     {0x1.05563cp-126, 1.06347229114088391189477308524e-38L},

@@ -19,7 +19,7 @@ struct Midpoints {
   std::vector<std::uint16_t> bits;  ///< of the 16-bit dtype
 };
 
-/// Of all neighbours of that dtype where the middle is a From, with From's on both sides of it.
+/// All neighbours of that dtype whose middle is a From, with From's on both sides of it.
 template <class From>
 Midpoints midpoints_of(DType dtype) {
   std::vector<From> numbers;
@@ -36,7 +36,7 @@ Midpoints midpoints_of(DType dtype) {
   };
   for (std::uint16_t low = 0; low < infinity; ++low) {
     const auto high = static_cast<std::uint16_t>(low + 1);
-    // What lies beyond the largest number is as far from it as the one before.
+    // The number beyond the largest one is as far from it as the one before.
     const auto before = static_cast<std::uint16_t>(low - 1);
     const double gap = high == infinity ? value(low) - value(before) : value(high) - value(low);
     const double middle = value(low) + gap / 2;

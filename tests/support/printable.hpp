@@ -1,5 +1,5 @@
-// What must hold of every message, whatever input it quotes; and input that breaks it where it is quoted as
-// it is. The decoder here computes code points, so that it shares nothing with the library's.
+// Properties of every message, whatever input it quotes; and input that violates them if it is quoted
+// unchanged. The decoder here computes code points, so that it shares nothing with the library's.
 #pragma once
 
 #include <array>
@@ -40,8 +40,8 @@ inline std::optional<std::uint32_t> take_code_point(std::string_view& text) {
   return code;
 }
 
-/// Whether a message is UTF-8 without control characters, but for the line breaks of its own layout, which
-/// two spaces follow or, where a place is marked, "> ".
+/// Is a message UTF-8 without control characters, except for its own line breaks, which two spaces follow or,
+/// in a marked excerpt, "> "?
 inline bool is_printable(std::string_view message) {
   while (!message.empty()) {
     const std::optional<std::uint32_t> code = take_code_point(message);

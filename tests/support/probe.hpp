@@ -1,4 +1,4 @@
-// What tests ask of graphs and of calls that fail.
+// Functions of tests that inspect graphs and failing calls.
 #pragma once
 
 #include <string>

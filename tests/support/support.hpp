@@ -1,5 +1,5 @@
-// What every test program may want to know about its surroundings: where the source tree and the built
-// programs are, and how many repetitions a test should make.
+// The environment of test programs: the source tree, the built programs, and the number of repetitions of a
+// test.
 #pragma once
 
 #include <cstddef>

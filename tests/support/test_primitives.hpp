@@ -1,5 +1,5 @@
-// A small primitive set for tests of rooms that know no standard set: arithmetic, two results, attributes of
-// every kind, a primitive that holds a graph, and one that is impure.
+// A small primitive set for tests of modules that do not depend on the standard set: arithmetic, two results,
+// attributes of every kind, a primitive that holds a graph, and one that is impure.
 #pragma once
 
 #include <tidu/graph/builder.hpp>

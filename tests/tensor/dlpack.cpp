@@ -1,5 +1,5 @@
-// DLPack: every dtype out and in again without a copy, strides and flags, who keeps the memory for how long,
-// and what is refused. That others understand it, dlpack/exchange.py tests.
+// DLPack: every dtype exported and imported without a copy, strides and flags, owners and lifetimes of
+// memory, and errors. dlpack/exchange.py tests the exchange with other libraries.
 #include "tidu/dlpack.hpp"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace tidu;
 
-// Memory of somebody else's, with what he would say of it. Counts calls of the deleter.
+// Foreign memory, with its description. Counts calls of the deleter.
 struct Foreign {
   std::vector<double> memory{0, 1, 2, 3, 4, 5};
   std::vector<std::int64_t> shape{2, 3}, strides{3, 1};

@@ -1,4 +1,4 @@
-// Tensors as JSON: the layout of numbers, exact round trips, and what is refused.
+// Tensors as JSON: the layout of numbers, exact round trips, and errors.
 #include <doctest/doctest.h>
 
 #include <bit>

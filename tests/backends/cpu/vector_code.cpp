@@ -81,7 +81,7 @@ double ulps(T got, long double expected) {
 }
 
 // Code of random steps, including every operation, with as many live values as the steps leave; with
-// `written`, only of functions that are inlined.
+// `written_out`, only of functions that are inlined.
 VectorProgram random_code(DType dtype, std::size_t steps, bool written_out, std::mt19937_64& random) {
   constexpr VectorFunction functions[] = {VectorFunction::exp, VectorFunction::sin, VectorFunction::cos,
                                           VectorFunction::tanh};

@@ -59,7 +59,7 @@ TEST_CASE("[T7] [C7] every allocation of a structure seen before may fail, witho
         program.reset();
         break;
       }
-      // Some allocations are for what can be done without.
+      // Some allocations are optional.
       REQUIRE((end == End::failed || end == End::right));
       if (end == End::failed) REQUIRE(program.slots() == std::pair{100.0, 0.0});
       if (end == End::right) program.reset();

@@ -1,5 +1,5 @@
-// What exchange.py calls through ctypes: tensors by handles, and their exports and imports as plain pointers.
-// A function that fails returns null and leaves its message to last_error().
+// Functions that exchange.py calls through ctypes: tensors by handles, and their exports and imports as plain
+// pointers. A function that fails returns null and stores its message for last_error().
 #include <string>
 #include <utility>
 
