@@ -26,9 +26,7 @@ Array conjugate_gradients(const Expansion& at, const Array& g, int& steps) {
   for (steps = 0; std::sqrt(rr) > enough && steps < 10 * g.size(); ++steps) {
     const Array curved = at.hessian_times(direction);
     const double curvature = inner(direction, curved);
-    if (curvature <= 0)
-      return steps == 0 ? residual : d;  // no minimum in this direction: return the current
-                                         // d
+    if (curvature <= 0) return steps == 0 ? residual : d;  // no minimum this way: keep d
     const double alpha = rr / curvature;
     d = d + alpha * direction;
     residual = residual - alpha * curved;

@@ -183,9 +183,7 @@ int run_without_threads() {
   little.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + (4 << 20));
   if (setrlimit(RLIMIT_AS, &little) != 0) return 2;
   try {
-    while (true)
-      std::thread([] { pause(); }).detach();  // memory freed by the parent's threads suffices for
-                                              // some
+    while (true) std::thread([] { pause(); }).detach();  // the parent's memory has space for some
   } catch (const std::system_error&) {
   }
   if (run(machine, {placed_root(y)}, options).at(x.first.key).item() != expected) return 3;
