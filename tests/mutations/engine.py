@@ -59,7 +59,7 @@ mutation("P5", "other outputs of a root's node count as what the root depends on
 mutation("P4", "what leads to another output of a captured node runs", "src/eager/discover.cpp",
          "return captures.contains({edge.target, edge.slot});", "return edge.slot != no_index;")
 mutation("P4", "cotangents that are not delivered are waited for", "src/eager/discover.cpp",
-         "} else if (is_wanted(node.edges()[e])) {  // what is delivered", "} else {")
+         "} else if (is_wanted(node.edges()[e])) {  // it is delivered", "} else {")
 mutation("P14", "what is found of a call's values is raised by whoever asks", "src/eager/anomaly.cpp",
          "findings != nullptr ? findings.get() : asking;", "asking;")
 mutation("P13", "roots of other operands are taken", "src/eager/discover.cpp",
