@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what each rewrite of the CPU executor gains: every workload with all of them and without one, in turns, each in a process
-of its own on one processor. Prints a table in Markdown: a row for each rewrite with its best gain and where that is.
+"""Measures the gain of each rewrite of the CPU executor: every workload with all rewrites and without one, in turns, each in a separate
+process on one processor. Prints a table in Markdown: a row for each rewrite with its best gain and the workload of that.
 
 A gain of 1.20 means that the workload takes 1.20 times as long without the rewrite.
 

@@ -23,7 +23,7 @@ GIVEN = {"gmm_1k_d2_K5": "gmm_1k_d2_K5", "gmm_1k_d10_K25": "gmm_1k_d10_K25", "ls
 
 
 def layers(*widths):
-    """Weights and bias of dense layers, as large as keeps what goes through them."""
+    """Weights and bias of dense layers, of a size that keeps the magnitude of activations."""
     tensors = []
     for n, m in zip(widths, widths[1:]):
         tensors += [("f4", (n, m), (3 / n) ** 0.5), ("f4", (m,), 0.1)]
@@ -152,7 +152,7 @@ def write(directory, workload):
 
 
 def read(directory, workload):
-    """The tensors of a workload as NumPy arrays: of ADBench's problems those that adbench_tensors says."""
+    """The tensors of a workload as NumPy arrays; for ADBench's problems those of adbench_tensors."""
     import numpy as np
 
     name, file = base(workload), file_of(directory, workload)

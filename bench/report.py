@@ -1,4 +1,4 @@
-"""report.py - what was measured, as a table of ratios, as JSON and as a picture, beside the goals."""
+"""report.py - the measurements as a table of ratios, as JSON and as a picture, with the goals."""
 import json
 import math
 
@@ -17,7 +17,7 @@ def device_goals(workload):
 
 
 def goals(workload, device=None):
-    """What a workload's time is to be: (to what, at most so many times of it). `best` is the fastest of the others, `bound`
+    """The goal for a workload's time: (reference, at most that many times its time). `best` is the fastest of the others, `bound`
     the bound by hand, `us` microseconds, `objective` that of the same problem."""
     if device:
         return device_goals(workload)
@@ -36,7 +36,7 @@ def goals(workload, device=None):
 
 
 def references(row, rows):
-    """What the goals of a row refer to, as far as it was measured. Who is faster with fewer threads may have fewer."""
+    """The references of the goals of a row, if they were measured. A peer that is faster with fewer threads may have fewer."""
     found = {"us": 1.0}
     for other in rows or [row]:
         if other["workload"] == row["workload"] and other["threads"] <= row["threads"]:
@@ -54,7 +54,7 @@ def references(row, rows):
 
 
 def judged(row, rows):
-    """Of each goal: its text, the ratio that there is, and whether it is reached; both None where what it refers to is missing."""
+    """For each goal: its text, the actual ratio, and whether it is reached; both None if the reference was not measured."""
     known = references(row, rows)
     result = []
     for name, limit in goals(row["workload"], row.get("device")):
@@ -75,8 +75,8 @@ def number(value):
 
 
 def far(detail):
-    """Were two threads further apart than within a group of cores that share a cache? What they share costs several times as much
-    then; a virtual machine's processors may move from here to there at any time."""
+    """Is the latency between two threads above that of a group of cores that share a cache? Sharing data costs several times as much
+    then; a virtual machine's processors may move at any time."""
     return max(detail["apart_ns"], default=0) > FAR
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures tidu beside PyTorch, JAX and a bound written by hand, each workload by all of them in turns, so that whatever else
-the machine does hits all alike. Everyone gets the same inputs, and results are compared: the time of something else is refused.
+"""Measures tidu, PyTorch, JAX and a bound written by hand, each workload by all of them in turns, so that other load on the machine
+affects all alike. All get the same inputs, and results are compared: a time with other results is rejected.
 
 usage: run.py --program TIDU_WORKLOADS [--peers PYTHON] [--libraries NAME...] [--quick] [--only TEXT...] [--threads N...]
               [--device cuda] [--limit S] [--rounds N] [--seconds S] [--least] [--json OUT] [--details OUT] [--picture OUT]
@@ -11,10 +11,10 @@ usage: run.py --program TIDU_WORKLOADS [--peers PYTHON] [--libraries NAME...] [-
 --libraries those of them that are measured: jax, torch, torch_compile
 --quick     fewer sizes, forms and repetitions
 --only      workloads whose name contains one of these
---device    everyone runs there, in workloads and with goals of its own; tidu's results have to be the same in two runs
+--device    all run there, in workloads and with goals of its own; tidu's results have to be the same in two runs
 --limit     begins no workload after so many seconds
 --least     times are those of the fastest run instead, for machines that are busy
---details   writes all that was measured, as JSON: every round, every form of a peer, what failed
+--details   writes all measurements, as JSON: every round, every form of a peer, failures
 The table goes to standard output. In the JSON of --json times are in microseconds: the median of the best round. Exit status 1
 where results disagree or tidu fails.
 """
@@ -57,7 +57,7 @@ def selected(quick, only, device):
 
 
 def disagreement(workload, ours, theirs):
-    """None, or what differs between the two lists of checks: size, sum, norm, weighted sum of each result."""
+    """None, or the difference between the two lists of checks: size, sum, norm, weighted sum of each result."""
     if [c[0] for c in ours] != [c[0] for c in theirs]:
         return f"sizes of results are {[int(c[0]) for c in theirs]}, expected {[int(c[0]) for c in ours]}"
     for i, (a, b) in enumerate(zip(ours, theirs)):
@@ -112,7 +112,7 @@ class Run:
         return [name for name in ready if name not in detail["disagrees"]]
 
     def alone(self, team, name, request, timeout):
-        """What one answers while the others stand still."""
+        """The answer of one worker while the others stand still."""
         others = [worker for other, worker in team.items() if other != name]
         for worker in others:
             worker.pause()
@@ -155,7 +155,7 @@ class Run:
 
 
 def row(detail, statistic):
-    """What the JSON says of a workload."""
+    """The JSON entry of a workload."""
     times = {what: min(r[statistic] for r in rounds) for what, rounds in detail["rounds"].items()}
     peers = {name: round(time, 3) for name, time in times.items() if name not in ("tidu", "bound")}
     rounded = lambda name: round(times[name], 3) if name in times else None
@@ -204,7 +204,7 @@ def measure_all(options, names, peers, run, details, rows, versions):
                 details.append(run.measure(team, workload, threads))
                 rows.append(row(details[-1], "min" if options.least else "median"))
                 print(report.progress(rows[-1], details[-1]), file=sys.stderr, flush=True)
-                if options.json:  # what there is, should the rest not come
+                if options.json:  # the results so far, in case the rest fails
                     pathlib.Path(options.json).write_text(report.as_json(rows))
         finally:
             versions.update({name: worker.version for name, worker in team.items() if worker.version})
@@ -226,7 +226,7 @@ def main():
     allowed = workers.quota()
     if allowed is not None and allowed < max(options.threads or [2]):
         print(f"this process may use {allowed:g} processors' time: more threads are held back", file=sys.stderr)
-    # Who is told to end says what there is, and leaves no worker behind.
+    # When terminated, it prints the results so far, and ends its workers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     ended = None
     try:

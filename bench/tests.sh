@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs bench/run.py on small workloads without other libraries and holds what it writes against its format.
+# Runs bench/run.py on small workloads without other libraries and checks its output against the format.
 # usage: tests.sh TIDU_WORKLOADS FOLDER
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,12 +10,12 @@ mkdir -p "$folder"
 python3 -B "$here/run.py" --program "$program" --only mlp_2_16 call hand_simple_small_c100 --quick --threads 1 --rounds 2 \
   --seconds 0.01 --inputs "$folder/inputs" --cache "$folder" --json "$folder/out.json" --details "$folder/details.json" \
   --picture "$folder/out.svg" >"$folder/table.txt" 2>"$folder/progress.txt"
-# What each rewrite gains: one of them, on a workload and on a dump.
+# The gain of each rewrite: one of them, on a workload and on a dump.
 python3 -B "$here/ablation.py" --program "$program" --only mlp_2_16 --passes vector_code --rounds 1 --seconds 0.01 \
   --inputs "$folder/inputs" --cache "$folder" --files "$here/../tests/data/conformance/add_plain.json" --json "$folder/gains.json" \
   >"$folder/gains.txt" 2>>"$folder/progress.txt"
 grep -q '^| vector_code | [0-9.]*, mlp_2_16 | [0-9.]*, add_plain.json | [0-9] of 2 |$' "$folder/gains.txt"
-# Who is told to end says what there is.
+# A run that is terminated prints its results so far.
 python3 -B "$here/run.py" --program "$program" --only mlp_2_16 compile/100000 --threads 1 --rounds 2 --seconds 0.01 \
   --inputs "$folder/inputs" --cache "$folder" >"$folder/ended.txt" 2>"$folder/ended_progress.txt" &
 until grep -q mlp_2_16 "$folder/ended_progress.txt" || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
@@ -42,7 +42,7 @@ table = open(f"{folder}/table.txt").read()
 assert "mlp_2_16" in table and "goals reached" in table, table
 xml.dom.minidom.parse(f"{folder}/out.svg")
 
-# A comparison that cannot fail says nothing: of each workload, a result that is off by a little.
+# The comparison must be able to fail: for each workload, a result that is off by a little.
 details = json.load(open(f"{folder}/details.json"))
 for detail in details:
     checks = detail["prepared"]["tidu"]["checks"]
@@ -53,10 +53,10 @@ for detail in details:
         off[i][3] += norm * (1e-3 if size == 1 or name == "call" else 1e-5)
         assert run.disagreement(name, checks, off), (name, i)
     assert run.disagreement(name, checks, checks[1:])
-# Goals are judged by what is there, either way.
+# Goals are judged by the available measurements, either way.
 row = {"workload": "softmax", "threads": 1, "tidu": 7.0, "peers": {"jax": 10.0, "torch": 20.0}, "bound": 5.0}
 assert [good for _, _, good in report.judged(row, [row])] == [True]
-# Who is faster with one thread is not judged by what it takes with two.
+# If a peer is faster with one thread, its time with two is not used.
 two = {"workload": "softmax", "threads": 2, "tidu": 7.9, "peers": {"jax": 30.0}, "bound": 5.0}
 assert [good for _, _, good in report.judged(two, [row, two])] == [True]
 two["tidu"] = 8.1
@@ -66,19 +66,19 @@ row["tidu"] = 8.1
 assert [good for _, _, good in report.judged(row, [row])] == [False]
 row = {"workload": "mlp_2_16", "threads": 1, "tidu": 7.0, "peers": {"jax": 1.0, "torch": 22.0}, "bound": None, "device": "cuda"}
 assert [good for _, _, good in report.judged(row, [row])] == [True]
-# What runs on a device has inputs and is a workload.
+# A workload that runs on a device has inputs.
 import subprocess
 import inputs
 known = subprocess.run([sys.argv[3], "--list"], capture_output=True, text=True, check=True).stdout.split()
 for name in run.DEVICE:
     assert name in known and (inputs.base(name) in inputs.TENSORS or name.startswith("gmm")), name
 END
-# Where there is no device that is said in one line.
+# Without a device there is a message of one line.
 if ! nvidia-smi -L >/dev/null 2>&1; then
   said=$(python3 -B "$here/run.py" --program "$program" --device cuda 2>&1) && exit 1
   [[ $said == *"no CUDA device"* && $(wc -l <<<"$said") -eq 1 ]] || { echo "tests.sh: expected a line, got $said" >&2; exit 1; }
 fi
-# What is wrong is said, with status 1.
+# Wrong arguments give a message, with status 1.
 if python3 -B "$here/run.py" --program "$program" --only mlp_2_16 --quick --threads 1 --rounds 1 --seconds 0.01 \
     --inputs /dev/null/none --cache "$folder" >/dev/null 2>&1; then
   echo "tests.sh: expected a failure without inputs" >&2

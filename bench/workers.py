@@ -41,7 +41,7 @@ PROCESSORS = processors()
 
 
 class Failure(Exception):
-    """A worker that did not do what it was asked for."""
+    """A worker that failed to execute its request."""
 
 
 def environment(threads, cache):

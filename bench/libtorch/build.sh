@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds tidu_bench_libtorch against the torch package that pip installs; quick when nothing changed.
-# usage: bench/libtorch/build.sh      needs python3-venv beside what scripts/deps.sh test installs
-# Everything goes to build/libtorch, 1.3 GB. Of what torch requires only the two small libraries are installed that
-# its library for CPUs is linked with, none of those for GPUs or for Python.
+# usage: bench/libtorch/build.sh      needs python3-venv in addition to the packages of scripts/deps.sh test
+# All files go to build/libtorch, 1.3 GB. Of torch's requirements only the two small libraries are installed that its library for
+# CPUs is linked with, none of those for GPUs or for Python.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -19,7 +19,7 @@ def places_in_triangle(d):
 
 
 def components(alpha, mu, icf, gamma, m, n):
-    """What does not depend on the points: Q, Q mu, the weights, and the rest of the log-posterior."""
+    """The parts that do not depend on the points: Q, Q mu, the weights, and the rest of the log-posterior."""
     k, d = mu.shape
     q = icf[:, :d]
     entries = jnp.concatenate([jnp.exp(q), icf[:, d:]], 1)

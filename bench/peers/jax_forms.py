@@ -1,12 +1,12 @@
 """The workloads in JAX, jitted, each in the forms among which the fastest is chosen: { name: make }, where make() returns
-a function that runs once and what its first run computes. ADBench's problems are in jax_adbench.py."""
+a function that runs once and the results of its first run. ADBench's problems are in jax_adbench.py."""
 import math
 import os
 import time
 
 
 DEVICE = "cpu"
-LAST = None  # what was put on a device
+LAST = None  # the last results that were enqueued on a device
 
 
 def start(threads, device):
@@ -33,7 +33,7 @@ def version():
 
 
 def finish():
-    """None, or what waits for the device."""
+    """None, or a function that waits for the device."""
     return (lambda: jax.block_until_ready(LAST)) if DEVICE != "cpu" else None
 
 
@@ -198,7 +198,7 @@ def call(tensors):
 
 
 def compile_chain(tensors, operations):
-    """What is timed is the compiler alone, without tracing."""
+    """The timed part is the compiler alone, without tracing."""
     kinds = (lambda y, x: jnp.sin(y), lambda y, x: y * x, lambda y, x: jnp.tanh(y), lambda y, x: y + x,
              lambda y, x: jnp.exp(y), lambda y, x: -y)
 

@@ -1,5 +1,5 @@
 """The workloads in PyTorch: eagerly, or compiled. As jax_forms.py: { name: make }, where make() returns a function that runs
-once and what its first run computes. ADBench's problems are in torch_adbench.py."""
+once and the results of its first run. ADBench's problems are in torch_adbench.py."""
 import copy
 import math
 
@@ -26,7 +26,7 @@ def version():
 
 
 def finish():
-    """None, or what waits for the device."""
+    """None, or a function that waits for the device."""
     return torch.cuda.synchronize if DEVICE != "cpu" else None
 
 
@@ -186,7 +186,7 @@ def cheap_chain(arrays):
 
 
 def pullback(f, wrt, arrays):
-    """Forms of a value and what comes of the last of `arrays` as its cotangent."""
+    """Forms of a value, and its gradients for the last of `arrays` as its cotangent."""
     def by_func(*given):
         y, back = torch.func.vjp(f, *given[:-1])
         return y, *back(given[-1])

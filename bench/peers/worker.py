@@ -52,8 +52,8 @@ def measure(run, seconds, fewest=3, finish=None):
 
 
 def checks(results):
-    """As tidu_workloads' main.cpp has them: of each result its size, sum, norm and sum weighted by cos(position); of results with
-    more than 2^23 elements every so many count."""
+    """The checks of tidu_workloads' main.cpp: the size, sum and norm of each result, and its sum weighted by cos(position); for results
+    with more than 2^23 elements a regular sample."""
     import numpy as np
 
     found = []
@@ -110,7 +110,7 @@ def main():
     parser.add_argument("--most-forms", type=int, default=100)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
-    # What libraries print must not come between the answers.
+    # Output of libraries must not come between the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     if options.library == "jax":

@@ -1,5 +1,5 @@
-# Makes find_package find the headers of Boost, nlohmann-json and Eigen in the packages that tidu_backend.py asks pip for, where they are
-# there; where not, CMake looks for them as ever.
+# Makes find_package find the headers of Boost, nlohmann-json and Eigen in the packages that tidu_backend.py asks pip for, if they are
+# installed; if not, CMake looks for them in its usual way.
 execute_process(COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/tidu_backend.py" OUTPUT_STRIP_TRAILING_WHITESPACE
                 OUTPUT_VARIABLE found ERROR_QUIET)
 set(target_of_Boost Boost::headers)

@@ -1,7 +1,7 @@
-"""What pip calls to build the package: scikit-build-core, and the headers that tidu's libraries are compiled with.
+"""The build backend that pip calls: scikit-build-core, and the headers that tidu's libraries are compiled with.
 
-They come from packages that bring nothing but headers, so that a compiler is all that must be installed. Whoever links an installed
-tidu, -C cmake.define.TIDU_PYTHON_INSTALLED=ON, does without them.
+They come from packages that contain only headers, so that a compiler is the only requirement. A build that links an installed tidu,
+-C cmake.define.TIDU_PYTHON_INSTALLED=ON, does not use them.
 
 Run as a program it prints for each that is there "NAME VERSION FOLDER", the name by which CMake looks for it.
 """

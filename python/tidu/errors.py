@@ -2,7 +2,7 @@
 
 
 class Error(Exception):
-    """Base of everything that tidu raises; the message says what was expected, what came, and where."""
+    """Base of all exceptions of tidu; the message has the expected and the actual argument, and the location."""
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -38,7 +38,7 @@ class OutOfMemoryError(Error, MemoryError):
 
 
 class TapeError(Error, RuntimeError):
-    """What a tape kept for backward was freed or changed."""
+    """A value that a tape kept for backward was freed or changed."""
 
 
 class NonFiniteError(Error, ArithmeticError):

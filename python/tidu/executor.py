@@ -1,17 +1,17 @@
-"""Executors of the user's own: who runs the graphs that operations, programs and backward passes are."""
+"""Executors of the user, which run the graphs of operations, programs and backward passes."""
 
 from . import _core
 
 
 class Executor:
-    """Runs graphs on Arrays; a class that is derived from it says how. In its place tidu runs what a thread computes
-    while it is in `with use_executor(executor):`.
+    """Base class of executors, which run graphs on Arrays. In `with use_executor(executor):` it runs all operations of
+    the thread, instead of tidu's own executor.
 
-    execute_forward(graph, inputs) gives a list of the graph's outputs: of operations and programs, and of what a backward
-    pass computes again. run_transposed_linear(graph, inputs) runs the linear graphs of backward passes, and
-    add_operands(a, b) adds up cotangents. Their defaults run a graph operation by operation:
-    run_operation(operation, inputs) gives the results of one (an Operation: name, attributes), as a list; its default
-    is tidu's own executor for CPUs. Arrays may be answered by whatever becomes an Array of the same type.
+    execute_forward(graph, inputs) returns a list of the graph's outputs: for operations and programs, and for values
+    that a backward pass recomputes. run_transposed_linear(graph, inputs) runs the linear graphs of backward passes, and
+    add_operands(a, b) adds cotangents. Their defaults run a graph operation by operation:
+    run_operation(operation, inputs) returns the results of one (an Operation: name, attributes), as a list; its default
+    calls tidu's own executor for CPUs. A result may be any object that converts to an Array of the same type.
 
     Methods may be called from any thread.
     """
@@ -38,7 +38,7 @@ class Executor:
 
 
 class use_executor:
-    """While it lasts, what this thread computes is run by the executor."""
+    """While it lasts, the executor runs the operations of this thread."""
 
     def __init__(self, executor):
         self._using = _core._UseExecutor(executor)

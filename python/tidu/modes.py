@@ -1,4 +1,4 @@
-"""What belongs to the calling thread while it computes: whether operations are recorded, and what is watched."""
+"""Modes of the calling thread: recording of operations, anomaly detection and profiling."""
 
 from ._core import _GradMode, detect_anomaly, explain_mode
 

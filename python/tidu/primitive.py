@@ -14,7 +14,7 @@ class Type(NamedTuple):
 
 
 def _kind(name, given):
-    """What the attribute holds, as (name, kind, default or None)."""
+    """The kind of the attribute, as (name, kind, default or None)."""
     kinds = {bool: "bool", int: "int", str: "str", tuple: "ints", _core.DType: "dtype", _core.Array: "array"}
     if given in (bool, int, str, tuple, _core.DType, _core.Array):
         return name, kinds[given], None
@@ -39,24 +39,24 @@ def _mask(linear):
 
 
 class Primitive:
-    """An operation of the user's own. Call it with Arrays, and attributes by name.
+    """An operation of the user. Call it with Arrays, and attributes by name.
 
-    name: "project.name", by which dumps know it. Defined again under its name, it is what it was defined last.
-    infer(*types, **attributes): the Type of the result, or a tuple of such; of an elementwise one that of its operands,
-        if nothing is said.
+    name: "project.name", its name in dumps. A second definition of a name replaces the first one.
+    infer(*types, **attributes): the Type of the result, or a tuple of Types. The default for an elementwise primitive is
+        the type of its operands.
     kernel(*arrays, **attributes): the result, computed with NumPy's arrays.
-    jvp(primals, tangents, **attributes): the tangent of the result, None for zero. A tangent is None where it is zero.
-        It is left out where `linear` says it all.
+    jvp(primals, tangents, **attributes): the tangent of the result, None for zero. A tangent is None if it is zero.
+        It may be omitted if it follows from `linear`.
     transpose(cotangent, operands, **attributes): the cotangents of the operands, as a tuple with None for those that are
-        not linear (the one that is, if it alone is). A linear operand is given as its Type.
-    batch(operands, batched, size, **attributes): the result, with a leading axis, from operands that have it where
-        batched says so. An elementwise one needs none.
-    linear: in which operands it is linear: None, "all", "bilinear", or positions.
-    attributes: by name, what each holds (bool, int, str, tuple of ints, td.DType, td.Array), or a default.
-    num_results: 1, unless said; with another number functions get and return tuples. num_operands: any, unless said.
+        not linear (for a single operand, the cotangent itself). A linear operand is passed as its Type.
+    batch(operands, batched, size, **attributes): the result, with a leading axis; the operands with batched true have it.
+        An elementwise primitive needs none.
+    linear: the operands in which it is linear: None, "all", "bilinear", or positions.
+    attributes: by name, the kind of each (bool, int, str, tuple of ints, td.DType, td.Array), or a default.
+    num_results: 1 by default; with another number functions take and return tuples. num_operands: any by default.
 
-    jvp, transpose and batch compute with Arrays that have no elements, as functions under jit do; what they do is
-    differentiated again for higher orders. Nobody writes a VJP: reverse mode transposes what jvp computes.
+    jvp, transpose and batch compute with Arrays that have no elements, as functions under jit do. Their operations are
+    differentiated again for higher orders. There is no VJP rule: reverse mode transposes the operations of jvp.
     """
 
     def __init__(self, name, *, infer=None, kernel=None, jvp=None, transpose=None, batch=None, linear=None,

@@ -1,7 +1,7 @@
-"""Transforms of functions: what they return are functions again, so they nest to any order.
+"""Transforms of functions: they return functions again, so they nest to any order.
 
-Arguments and results are structures (lists, tuples, dicts, dataclasses, named tuples, registered classes) of Arrays,
-NumPy's arrays and floating numbers; ints, bools, text and other objects in them are passed on as they are.
+Arguments and results are pytrees (lists, tuples, dicts, dataclasses, named tuples, registered classes) of Arrays,
+NumPy's arrays and floating numbers; ints, bools, text and other objects in them are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ def _errors():
 
 
 def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
-    """f for each example at once, written for one.
+    """f for all examples at once, written for one.
 
-    in_axes: the axis of all arguments, or a tuple with one for each: an int, None for what is the same for all
-    examples, or a structure of such. out_axes: that of the result, or a structure of such.
+    in_axes: the axis of all arguments, or a tuple with one for each: an int, None for an argument that all examples
+    share, or a pytree of these. out_axes: the axis of the result, or a pytree of axes.
     """
 
     def input_axes(args, kwargs):
@@ -169,9 +169,9 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
 def jit(f=None, *, static_argnums=(), static_argnames=()):
     """f, traced once for each structure and types of its arguments, and then run as one graph.
 
-    f must do the same whatever the elements are, and return what it computes. Ints, text and objects among the
-    arguments, and those that static_argnums and static_argnames name, are part of the program: each new value is traced
-    anew. A floating number becomes an Array of float64.
+    f must do the same whatever the elements are, and return its results. Ints, text and objects among the arguments,
+    and the arguments in static_argnums and static_argnames, are static: each new value is traced anew. A floating
+    number becomes an Array of float64.
     """
     if f is None:
         return lambda g: jit(g, static_argnums=static_argnums, static_argnames=static_argnames)
@@ -188,7 +188,7 @@ compile = jit
 
 
 def checkpoint(f=None, *, save="nothing"):
-    """f, whose derivative computes anew what it reads: it keeps the arguments alone (save="nothing") or all."""
+    """f with rematerialization: its derivative keeps only the arguments (save="nothing") or all values."""
     if f is None:
         return lambda g: checkpoint(g, save=save)
     if save not in ("nothing", "everything"):
