@@ -1,5 +1,5 @@
-# Looks for the CUDA toolkit as TIDU_CUDA asks, and sets TIDU_WITH_CUDA. Where it is absent, or older than what tidu calls
-# (cudaLibraryLoadData) and is compiled by (nvcc for C++20), that is said in one line.
+# Looks for the CUDA toolkit as TIDU_CUDA asks, and sets TIDU_WITH_CUDA. If it is absent, or older than the functions that tidu calls
+# (cudaLibraryLoadData) and the compiler that it needs (nvcc for C++20), prints one line.
 set(TIDU_WITH_CUDA OFF)
 if(NOT TIDU_CUDA STREQUAL "OFF")
   set(least 12.8)

@@ -1,8 +1,7 @@
 # Puts a page together and writes it as a C++ source. Run by the build:
 #   cmake -DPAGE=page.html -DSTYLE=style.css -DSCRIPTS=a.js,b.js -DOUTPUT=page.cpp -P TiduEmbed.cmake
 # In the page, the line @STYLE@ stands for the style sheet and @SCRIPT@ for the scripts, one after another. The source
-# defines tidu::detail::view_page_bytes and view_page_size. What the files contain does not matter: bytes are written
-# as numbers.
+# defines tidu::detail::view_page_bytes and view_page_size. The files may contain any bytes, which are written as numbers.
 cmake_minimum_required(VERSION 3.25)
 
 file(READ "${PAGE}" page)

@@ -1,4 +1,4 @@
-# Looks for MPI as TIDU_MPI asks, and sets TIDU_WITH_MPI. Where it is absent that is said in one line.
+# Looks for MPI as TIDU_MPI asks, and sets TIDU_WITH_MPI. If it is absent, prints one line.
 set(TIDU_WITH_MPI OFF)
 if(NOT TIDU_MPI STREQUAL "OFF")
   set(MPI_CXX_SKIP_MPICXX ON CACHE BOOL "MPI's C interface alone")

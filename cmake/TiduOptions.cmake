@@ -1,5 +1,5 @@
-# tidu_option(NAME HELP): an option of three values, AUTO (use what is found), ON (require it) or OFF. CMake's other words for true and
-# false are taken too, and case does not matter; anything else is an error. NAME is one of the three afterwards.
+# tidu_option(NAME HELP): an option of three values, AUTO (use it if it is found), ON (require it) or OFF. CMake's other words for true
+# and false are accepted too, and case does not matter; anything else is an error. NAME is one of the three afterwards.
 function(tidu_option name help)
   set(${name} AUTO CACHE STRING "${help}: AUTO (where it is found), ON (required) or OFF")
   set_property(CACHE ${name} PROPERTY STRINGS AUTO ON OFF)

@@ -1,4 +1,4 @@
-# `cpack -G DEB` in the build folder makes a Debian package of what is installed, libtidu-dev: headers, libraries of the kind that was
+# `cpack -G DEB` in the build folder makes a Debian package of the installed files, libtidu-dev: headers, libraries of the kind that was
 # built, the files for CMake and pkg-config, and the command.
 set(TIDU_PACKAGE_CONTACT "tidu maintainers <tidu@localhost>" CACHE STRING "Maintainer that a package names")
 set(CPACK_PACKAGE_CONTACT "${TIDU_PACKAGE_CONTACT}")
@@ -18,7 +18,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # of tidu_c, in any build
-# What opt-in headers are made of; of MPI the implementation that tidu::mpi was compiled with.
+# Dependences of opt-in headers; for MPI the implementation that tidu::mpi was compiled with.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, pkgconf, libeigen3-dev, libboost-graph-dev")
 if(TARGET tidu_mpi)
   foreach(implementation IN ITEMS openmpi mpich)
@@ -28,7 +28,7 @@ if(TARGET tidu_mpi)
     endif()
   endforeach()
 endif()
-# Programs link what a static library needs themselves.
+# Programs link the dependences of a static library themselves.
 if(TARGET tidu_cpu AND NOT BUILD_SHARED_LIBS)
   get_target_property(linked tidu_cpu LINK_LIBRARIES)
   set(depends)

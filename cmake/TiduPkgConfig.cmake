@@ -1,13 +1,13 @@
-# Files for pkg-config: tidu-NAME for each library tidu::NAME, and tidu for all of them. They find the installation from their own
-# place, so that it can be moved. What a library needs of others is public where it is static, as its users link it themselves, and
-# where its headers show it.
+# Files for pkg-config: tidu-NAME for each library tidu::NAME, and tidu for all of them. They find the installation relative to their own
+# path, so that it can be moved. A library's dependences are public if it is static, since its users link them themselves, and if its
+# headers show them.
 set(pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 file(RELATIVE_PATH PC_PREFIX "/prefix/${pkgconfig_dir}" "/prefix")
 string(REGEX REPLACE "/$" "" PC_PREFIX "${PC_PREFIX}")
 
-# tidu_pkg_config_item(ITEM): what links something that is not ours, a library by its path or name or an imported target with all
-# behind it, in item_libs, and what compiles with it in item_cflags. What cannot be written ends the configuration: a file that lacks
-# something is found out by users.
+# tidu_pkg_config_item(ITEM): the linker arguments for a third party's library, given by its path or name or as an imported target with
+# its dependences, in item_libs, and the compiler arguments in item_cflags. An item that cannot be expressed is an error: users would
+# otherwise find an incomplete file.
 function(tidu_pkg_config_item item)
   set(libs)
   set(cflags)
@@ -20,7 +20,7 @@ function(tidu_pkg_config_item item)
       if(NOT ${property})
         set(${property} "")
       endif()
-      # As FindMPI writes what its wrapper says: for nvcc, -pthread and -fexceptions are said to be the host compiler's.
+      # The form in which FindMPI passes its wrapper's flags: for nvcc, -pthread and -fexceptions are marked as the host compiler's.
       string(REPLACE "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:SHELL:-Xcompiler >" "" ${property} "${${property}}")
       string(REGEX REPLACE "\\$<HOST_LINK:SHELL:(.*)>$" "\\1" ${property} "${${property}}")
       string(REPLACE "$<COMMA>" "," ${property} "${${property}}")

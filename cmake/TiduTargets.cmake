@@ -1,11 +1,11 @@
 # How libraries and programs are made from folders. Sources are globbed, so that adding a file needs no edit here.
 
-# tidu_add_library(NAME ROOMS room... [DEPS name...] [PRIVATE_HEADERS target...] [C_INTERFACE])
-# Makes tidu_NAME, alias tidu::NAME, of ROOM/*.cpp and ROOM/*/*.cpp in src/ or backends/. A library without sources is not made,
+# tidu_add_library(NAME ROOMS module... [DEPS name...] [PRIVATE_HEADERS target...] [C_INTERFACE])
+# Makes tidu_NAME, alias tidu::NAME, of MODULE/*.cpp and MODULE/*/*.cpp in src/ or backends/. A library without sources is not made,
 # and a dependency that was not made is not linked. Files named *_avx2.cpp and *_avx512.cpp are compiled for those
-# instruction sets on x86 and left out elsewhere: whoever calls them asks the processor first. A file
-# ROOM/room.cmake, where there is one, is included afterwards with the target's name in `target`.
-# With C_INTERFACE it is a shared library in any build, which shows names tidu_* alone and asks nothing of C++ of its users.
+# instruction sets on x86 and left out elsewhere: their callers check the processor first. A file
+# MODULE/room.cmake, if there is one, is included afterwards with the target's name in `target`.
+# With C_INTERFACE it is a shared library in any build, which exports the names tidu_* alone and needs no C++ in its users.
 function(tidu_add_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "C_INTERFACE" "" "ROOMS;DEPS;PRIVATE_HEADERS")
   set(sources)
@@ -92,7 +92,7 @@ function(tidu_shared_options target map_name)
   endif()
 endfunction()
 
-# What applies to tidu's own files and never reaches a user's build: warnings are private, and errors only on request.
+# Options for tidu's own files, which never reach a user's build: warnings are private, and errors only on request.
 function(tidu_private_options target)
   if(NOT PROJECT_IS_TOP_LEVEL)
     return()

@@ -18,7 +18,7 @@ if(TIDU_SANITIZE)
   add_link_options(-fsanitize=${TIDU_SANITIZE})
 endif()
 
-# What fuzzing is to reach, instrumented to say which of its branches an input takes; see tests/fuzz/tests.cmake.
+# The code that fuzzing is to reach, instrumented to report the branches that an input takes; see tests/fuzz/tests.cmake.
 # Counters alone: comparisons that report their operands would slow the tests of the same build.
 set(TIDU_COVERED_LIBRARIES)
 set(TIDU_COVERAGE -fsanitize-coverage=inline-8bit-counters,pc-table)

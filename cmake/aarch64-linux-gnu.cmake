@@ -1,4 +1,4 @@
-# Cross-compiles for aarch64 with Debian's g++-aarch64-linux-gnu, and runs what was built by qemu-user. Headers of the dependencies
+# Cross-compiles for aarch64 with Debian's g++-aarch64-linux-gnu, and runs the results by qemu-user. Headers of the dependencies
 # come from CMAKE_FIND_ROOT_PATH, a folder that scripts/gpu.sh bundle gathers: those in /usr/include are for the building machine.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

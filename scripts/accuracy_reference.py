@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes tests/data/accuracy/NAME.txt: for points over the whole range of each dtype the value and the first and second derivatives
-of a function of one or two numbers, by mpmath (PyPI) with 60 digits. tests/accuracy reads them; docs/accuracy.md is made of what it finds.
+of a function of one or two numbers, by mpmath (PyPI) with 60 digits. tests/accuracy reads them, and its results make docs/accuracy.md.
 
-A line is `DTYPE x [y] ; value first... second...`; of two numbers the first derivatives are by x and y, the second by xx, xy, yy.
-A number is rounded to some digits more than the dtype has, or is inf, -inf, nan; what is below 1e-360 as 0. `a|u` means: a, whose error
-counts in units of the last place of u = |a| + |x a'(x)|, the condition of a: where terms of a cancel near a zero of its own, or a grows by a power of e. Points are numbers of the dtype.
+A line is `DTYPE x [y] ; value first... second...`; for two numbers the first derivatives are by x and y, the second by xx, xy, yy.
+A number is rounded to some digits more than the dtype has, or is inf, -inf, nan; a number below 1e-360 is 0. `a|u` means: the error of a
+counts in units of the last place of u = |a| + |x a'(x)|, the condition of a: used if terms of a cancel near a zero of its own, or a grows
+by a power of e. Points are numbers of the dtype.
 usage: scripts/accuracy_reference.py [NAME...]"""
 import math
 import pathlib
@@ -25,7 +26,7 @@ DIGITS = {"f64": 20, "f32": 13, "f16": 10, "bf16": 9}
 
 
 def rounded(x, dtype):
-    """The number of the dtype that is nearest to x, as mpf; of what is too great the greatest."""
+    """The number of the dtype that is nearest to x, as mpf; the greatest number for an x that is too great."""
     p, least, most = DTYPES[dtype]
     x = mpf(x)
     if x == 0 or not mp.isfinite(x):
@@ -49,8 +50,8 @@ def text(x, digits=20):
 
 class Function:
     """derivatives[n](x) is the n-th derivative. low, high: the open domain. near: points that are singular, or where the function or a
-    derivative is 0. cancels: of which orders the value is a sum of terms
-    that cancel elsewhere. most: the greatest |x|. extra: further points. poles: whole numbers up to 0 are poles."""
+    derivative is 0. cancels: the orders whose value is a sum of terms that cancel elsewhere. most: the greatest |x|. extra: further
+    points. poles: integers up to 0 are poles."""
 
     def __init__(self, f, d1, d2, low=-INF, high=INF, near=(0,), cancels=(), most=INF, dtypes=tuple(DTYPES), extra=(), poles=False):
         self.derivatives, self.poles = (f, d1, d2), poles

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures tidu beside PyTorch and JAX, where pip can install them, and bounds written by hand; prints a table of ratios with the
-# goals and draws it. bench/README.md says what the workloads are and how they are measured.
+# goals and draws it. bench/README.md describes the workloads and the method of measurement.
 # usage: scripts/bench.sh [--quick] [--json OUT] [OPTION-OF-bench/run.py...]
 # Its picture and all that was measured are left in build/bench. PEERS=none leaves PyTorch and JAX out; PEERS=PYTHON takes them from
 # there, a command or the path of one.
@@ -18,7 +18,7 @@ if [ -n "${PEERS:-}" ] && [ "$PEERS" != none ]; then
   [ -f "$PEERS" ] && [ -x "$PEERS" ] || { echo "bench.sh: expected PEERS to be none or a Python, got $named" >&2; exit 2; }
 fi
 
-# Puts JAX and PyTorch into an environment of their own, the ones that can be had; says in one line what cannot.
+# Puts JAX and PyTorch into an environment of their own, if pip can install them; prints one line for each that it cannot.
 install_peers() {
   local python=$out/peers/bin/python missing=()
   if [ ! -x "$python" ] && ! python3 -m venv "$out/peers" >"$out/pip.log" 2>&1; then
@@ -40,6 +40,6 @@ peers=${PEERS:-$out/peers/bin/python}
 [ -n "${PEERS:-}" ] || install_peers
 options=()
 [ "$peers" = none ] || [ ! -x "$peers" ] || options=(--peers "$peers")
-cd "$here"  # where OUT is meant
+cd "$here"  # OUT is relative to it
 exec python3 -B "$root/bench/run.py" --program "$root/build/release/bin/tidu_workloads" "${options[@]}" --inputs "$out/inputs" \
   --cache "$out/cache" --details "$out/details.json" --picture "$out/ratios.svg" "$@"

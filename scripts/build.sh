@@ -17,7 +17,7 @@ while [ "$#" -gt 0 ] && [ "$1" != --target ] && [ "$1" != -- ]; do
   shift
 done
 command -v ninja >/dev/null || options+=(-G "Unix Makefiles")
-# What a file includes is what its compilation says, so that the cache need not preprocess it first.
+# Compiler caches need not preprocess a file first: the options of its compilation determine its includes.
 export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD CCACHE_DEPEND=1
 if ! log=$(cmake --preset "$preset" -B "$folder" "${options[@]}" 2>&1); then
   echo "$log" >&2

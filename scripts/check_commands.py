@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that what the documents tell a user to type is run by CI: every command in an `sh` block of README.md, docs/ or bench/ that
-begins with scripts/ or cmake stands in .ci/run or in a script that CI runs, or in NOT_RUN with the reason.
+"""Checks that CI runs the commands that the documents tell a user to type: every command in an `sh` block of README.md, docs/ or
+bench/ that begins with scripts/ or cmake stands in .ci/run or in a script that CI runs, or in NOT_RUN with the reason.
 
 usage: check_commands.py                exit status 0, or 1 with one line for each finding
-       check_commands.py --self-test    shows that a command that nobody runs is found
+       check_commands.py --self-test    shows that a command that CI does not run is found
 """
 import pathlib
 import re
@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "bench").glob("*.md"))]
-# What CI runs, itself and through its scripts and tests.
+# The scripts that CI runs, itself and through its scripts and tests.
 RUN = [".ci/run", "scripts/demo.sh", "scripts/test.sh", "tests/project/install.sh"]
 NOT_RUN = {
     "cmake -S . -B build": "the tutorial's project of a reader; the test documentation_cmake configures it",
@@ -32,7 +32,7 @@ def commands_of(text):
 
 
 def findings(pages, run, not_run):
-    """Lines that say which command of which page nobody runs, and which exceptions name none."""
+    """Lines on commands of pages that CI does not run, and on exceptions that name none."""
     listed = {re.sub(r"^[A-Z_]+=\S+ ", "", " ".join(line.split())) for text in run for line in re.split(r"\n|&&|;", text)}
     found, named = [], set()
     for name, text in pages:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks which room of tidu looks into which, from the #include lines of src/, backends/ and include/tidu/.
+"""Checks the dependences between the modules of tidu, from the #include lines of src/, backends/ and include/tidu/.
 
-A room is a folder of src/, or for an executor of backends/, and the folder of the same name in include/tidu/. MAY_INCLUDE states the arrows; they are
-transitive, and nothing else is allowed. A large room has folders of its own, for which INSIDE states the arrows: what lies
-in the room itself is for all of them, and puts them together. Public headers name no third party's types but in the
-opt-in headers. The rooms of BY_RECORD compare no primitive by its name as text.
+A module is a folder of src/, or for an executor of backends/, and the folder of the same name in include/tidu/. MAY_INCLUDE states the
+allowed dependences; they are transitive, and all others are errors. A large module has folders of its own, for which INSIDE states the
+dependences: all of them may include files in the module's folder itself, and these may include all. Public headers name no third
+party's types, except the opt-in headers. The modules of BY_RECORD compare no primitive by its name as text.
 
 usage: check_layers.py [ROOT]       exit status 0, or 1 with one line for each finding
        check_layers.py --self-test  shows that planted violations are found
@@ -31,24 +31,24 @@ MAY_INCLUDE = {
     "c": ["reference", "cpu"],
     "program": ["cpu"],  # headers of an earlier version, which forward to today's
 }
-# Room -> folder of it -> what other folders of it that one may include.
+# Module -> folder of it -> the other folders of it that this one may include.
 INSIDE = {
     "cpu": {"schedule": [], "kernels": [], "products": ["kernels", "schedule"], "convolution": ["kernels", "products"],
             "groups": ["kernels", "schedule"], "steps": ["groups", "kernels", "products", "schedule"]},
     "cuda": {"kernels": [], "libraries": [], "rules": ["kernels"]},
 }
-# Headers directly in include/tidu/: the room each belongs to (None: any room may include it, and it includes nothing). That of C is c.h.
+# Headers directly in include/tidu/: the module of each (None: any module may include it, and it includes nothing). That of C is c.h.
 OPT_IN = {"eigen": "tensor", "dlpack": "tensor", "boost_graph": "graph", "cuda": "cuda", "mpi": "mpi"}
 ROOT_HEADERS = {"version": None, "c": "c", **OPT_IN}
 THIRD_PARTY = re.compile(r"^(boost|nlohmann|Eigen|unsupported/Eigen|cuda|cublas|nvrtc|dnnl|oneapi|xbyak|mpi|nccl|cudnn|cblas|openblas|lapacke)")
-# Rooms in which a primitive is known by its traits or its record, never by its name as text.
+# Modules in which a primitive is known by its traits or its record, never by its name as text.
 BY_RECORD = ["linearize", "optimizer", "eager", "cpu"]
 BY_NAME = re.compile(r'name(\(\))?\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*name\b')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def closure():
-    """Room -> every room it may include, itself among them."""
+    """Module -> every module that it may include, itself among them."""
     reach = {}
     for room in MAY_INCLUDE:
         seen, stack = set(), [room]
@@ -64,7 +64,7 @@ def closure():
 
 
 def room_of_public(path):
-    """The room of <tidu/PATH>, None for a header that any room may include, "tidu.hpp" for the one of all rooms."""
+    """The module of <tidu/PATH>, None for a header that any module may include, "tidu.hpp" for the one of all modules."""
     parts = pathlib.PurePosixPath(path).parts
     if len(parts) > 1:
         return parts[0]
@@ -73,7 +73,7 @@ def room_of_public(path):
 
 
 def folder_of(inside):
-    """The folder of its room that a file lies in, if any; `inside` is its path in src/ or backends/."""
+    """The folder of its module that a file lies in, if any; `inside` is its path in src/ or backends/."""
     return inside.parts[1] if len(inside.parts) > 2 else None
 
 
@@ -143,7 +143,7 @@ def findings(root):
 
 
 def self_test():
-    planted = {  # file -> (its text, what must be said of it, None for nothing)
+    planted = {  # file -> (its text, text of the finding, None for no finding)
         "include/tidu/graph/a.hpp": ("#include <vector>\n#include <tidu/version.hpp>\n", None),
         "include/tidu/linearize/l.hpp": ("#include <tidu/graph/a.hpp>\n", None),
         "include/tidu/eigen.hpp": ("#include <Eigen/Core>\n#include <tidu/tensor/t.hpp>\n", None),

@@ -32,7 +32,7 @@ def is_declared(name, headers):
 
 
 def unknown(sources, headers):
-    """What `sources`, texts by path, advise that the headers do not declare."""
+    """Names that `sources`, texts by path, mention in advice and that the headers do not declare."""
     return [f"{path}:{number}: {name}() is declared in no public header"
             for path, text in sources.items() if not path.startswith(PROGRAMS)
             for number, name in advised(text) if name not in PRINTED and not is_declared(name, headers)]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks what tidu's libraries show to those who link them, by nm.
+"""Checks the exported symbols of tidu's libraries, by nm.
 
-Of a shared library (.so): every exported symbol belongs to namespace tidu; of libtidu_c, every one is a function tidu_*. Of a static one (.a): so does every symbol but those
-that C++ lets each library have (templates and inline functions, of which the linker keeps one); and where code is compiled for
-an instruction set that not every processor has, also those belong to a namespace named after it, so that the linker never
-takes them for code that runs anywhere; and none is of Eigen, whose templates differ with the instruction set under one name.
+In a shared library (.so), every exported symbol belongs to namespace tidu; in libtidu_c, every one is a function tidu_*. In a static one
+(.a), so does every symbol except those that C++ lets each library have (templates and inline functions, of which the linker keeps one).
+If code is compiled for an instruction set that not every processor has, also those belong to a namespace named after it, so that the
+linker never uses them for code that runs anywhere; and none is of Eigen, whose templates differ with the instruction set under one name.
 
 usage: check_symbols.py LIBRARY...   exit status 0, or 1 with one line for each finding
        check_symbols.py --self-test  shows that planted violations are found
@@ -24,7 +24,7 @@ INSTRUCTION_SET = re.compile(r"_(avx2|avx512)\.cpp\.o$")
 
 
 def finding(shared, member, kind, name):
-    """What is wrong with a symbol that a library defines, or None. `shared`: False, True, or "c"."""
+    """The fault of a symbol that a library defines, or None. `shared`: False, True, or "c"."""
     if shared == "c":
         return None if kind == "T" and C_NAME.match(name) else "is no function tidu_*"
     if shared or kind not in WEAK:

@@ -3,7 +3,7 @@
 
 usage: compare_jax.py [--tidu PROGRAM] [--kinds single,large,chain,rows,odd,whole] [--seeds FROM:TO] [--modes eval,hvp,...]
                       [--only PRIMITIVE] [--oracle jax|reference] [--out DIR] [--kinks] [--seconds S]
-       compare_jax.py --replay DIR...       runs what was written again, and says what differs
+       compare_jax.py --replay DIR...       runs written programs again, and prints the differences
 
 --tidu      the command, build/release/bin/tidu when left out
 --kinds     single: one primitive; large: one, of extents around those of kernels' blocks; chain: up to ten steps of any;
@@ -17,8 +17,8 @@ usage: compare_jax.py [--tidu PROGRAM] [--kinds single,large,chain,rows,odd,whol
 --oracle    reference compares with tidu's own slow executor instead, for which nothing has to be installed but numpy
 --out       where a program that differs is written, reduced: graph.json, inputs.json, ... and the command in run.sh
 --seconds   begins no program after so many
---kinks     reports also what agrees as soon as the inputs are moved a little
-Exit status 1 where a program differs, or where tidu does not do what it is asked. docs/comparing.md says more.
+--kinks     reports also differences that disappear when the inputs are slightly changed
+Exit status 1 if a program differs, or if tidu fails on one. docs/comparing.md says more.
 """
 import argparse
 import collections
@@ -87,7 +87,7 @@ def forms(case, mode, seed, tidu):
 
 
 class Session:
-    """What is compared with what, and what came of it."""
+    """The comparisons, and their results."""
 
     def __init__(self, args, tidu, oracle):
         self.args, self.tidu, self.oracle = args, tidu, oracle
@@ -105,7 +105,7 @@ class Session:
         except runs.Unfit:
             self.counts["do not apply"] += 1
             return
-        except runs.Failed as error:  # of tidu on the way to what is compared
+        except runs.Failed as error:  # of tidu, before the compared result
             self.counts["failed"] += 1
             self.wrong += 1
             print(f"{label} {' '.join(options)}: {str(error)[:400]}", flush=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of the CUDA executor on the strict emulator, which checks what compute-sanitizer checks on a GPU: accesses out of
-# bounds or misaligned, races, reads of what nothing has written, barriers that not all threads reach. A GPU is not needed.
+# Runs the tests of the CUDA executor on the strict emulator, which checks the same as compute-sanitizer on a GPU: accesses out of
+# bounds or misaligned, races, reads of uninitialised memory, barriers that not all threads reach. A GPU is not needed.
 # usage: scripts/cuda_strict.sh [--seeds N] [--first SEED] [--blocks N] [--scale X] [TEST CASE]...
 #   --seeds N      N orders of threads and blocks, one after another; 3 when it is not given
 #   --first SEED   the first one; a finding names its seed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds tidu with its examples, and runs some of them on real input. Pictures and logs of what
-# they make are left in build/demo.
+# Installs missing packages, builds tidu with its examples, and runs some of them on real input. Their pictures and logs are left in
+# build/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

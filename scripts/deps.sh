@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing; quick when none is.
-# usage: scripts/deps.sh [GROUP]...    ci, unless said
-#   demo    what scripts/demo.sh needs
+# usage: scripts/deps.sh [GROUP]...    ci by default
+#   demo    the packages for scripts/demo.sh
 #   build   library, command and examples
 #   bench   build, and scripts/bench.sh
-#   python  what compiles the Python package, beside the libraries of build
+#   python  the packages to compile the Python package, in addition to the libraries of build
 #   test    build, the tests and tidu_bench
-#   all     test, and what scripts/test.sh --all needs
+#   all     test, and the packages for scripts/test.sh --all
 #   ci      all, and the compilers and tools of .ci/run
 #   clang-14, clang-16, clang-19    that compiler
 #   aarch64                         a cross compiler, and qemu to run what it makes
-# The presets of CMake build the tests, too, unless they are told -DTIDU_BUILD_TESTS=OFF, with which the group build is enough.
+# The presets of CMake build the tests, too, unless -DTIDU_BUILD_TESTS=OFF is set, with which the group build is enough.
 set -euo pipefail
 
 demo=(g++ cmake ninja-build ccache libeigen3-dev libboost-graph-dev nlohmann-json3-dev libdnnl-dev liblapack-dev libxbyak-dev)

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""Keeps the blocks of code in README.md and docs/*.md true. What a block is follows from its language:
+"""Keeps the blocks of code in README.md and docs/*.md true. The language of a block determines its check:
 
-cpp      with a main function: a program, which is compiled and run. A block "output" right after it shows what it prints.
+cpp      with a main function: a program, which is compiled and run. A block "output" right after it shows its output.
          After the comment <!-- compiled -->: declarations and definitions, which are compiled.
          Else lines of the .cpp or .hpp that was linked last before it; "// ..." stands for lines left out there.
 c        a C99 program with a main function and a name, linked to tidu_c alone, compiled with warnings as errors and run, with its "output".
-console  commands after "$ " with what they print. They run in one folder per page, where tidu, examples/ and scripts/ are at hand.
+console  commands after "$ " with their output. They run in one folder per page, where tidu, examples/ and scripts/ are at hand.
 sh       commands that are not run; their syntax is checked, and that scripts they call exist.
-cmake    what a project says to use tidu: such a project is configured.
+cmake    the lines of a project that uses tidu: such a project is configured.
 json     valid JSON.
 text     anything but C++.
 python   a program of docs/python.md or README.md, and a block "output" after it: python/tests/test_docs.py runs these, with the package.
 
 <!-- file: NAME --> before a block names it: messages of a program name that file, and other blocks find theirs in the page's folder.
-In what is printed a line "…" stands for any lines; floating numbers may differ by 1e-9 of their size, and where they are below
-1e-6 altogether, and spaces may be more or fewer.
+In output a line "…" stands for any lines; floating numbers may differ by 1e-9 of their size, or by any amount if they are below
+1e-6, and spaces may be more or fewer.
 
-usage: docs.py check                       what needs no build, and that links lead somewhere
+usage: docs.py check                       the checks that need no build, and that links lead somewhere
        docs.py generate FOLDER             a C++ file for each page, and one with a main function: docs_pages PAGE PROGRAM
-       docs.py run DOCS_PAGES [--write]    runs programs and commands and compares; --write puts what they print into the pages
+       docs.py run DOCS_PAGES [--write]    runs programs and commands and compares; --write puts their output into the pages
                                            (CC, or cc, compiles those in C, with the tidu_c of the folder above)
        docs.py configure PREFIX            configures the projects, with tidu installed in PREFIX
 """
@@ -248,7 +248,7 @@ def printed(command, folder, bin_folder, shell=False):
 
 
 def console(block, folder, bin_folder):
-    """What the block should say, and whether it does."""
+    """The expected text of the block, and whether it agrees."""
     commands = []  # each with the lines below it
     for line in block.text.splitlines():
         if line.startswith("$ "):
@@ -268,7 +268,7 @@ C_FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror
 
 
 def c_program(block, folder, libraries):
-    """What the program prints, and its exit status; the compiler's where it is not compiled."""
+    """The program's output, and its exit status; the compiler's if it is not compiled."""
     source = folder / block.file
     source.write_text(block.text, encoding="utf-8")
     command = [os.environ.get("CC", "cc"), *C_FLAGS, str(source), "-I", str(ROOT / "include"), "-L", str(libraries), "-ltidu_c",
@@ -278,7 +278,7 @@ def c_program(block, folder, libraries):
 
 
 def run_page(page, docs_pages, folder):
-    """For each block that shows what is printed: the block, what it should say, and a fault or None."""
+    """For each block that shows output: the block, its expected text, and a fault or None."""
     for name in ("examples", "scripts"):
         (folder / name).symlink_to(ROOT / name)
     program = None

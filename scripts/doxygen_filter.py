@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What Doxygen reads. Of a page: the page without links to headings, which it does not find. Of a header: the header with more
-comments than people need there, so that Doxygen's warnings point at what lacks words. Line numbers stay. Added are
+"""The input of Doxygen for a file. For a page: the page without links to headings, which Doxygen does not find. For a header: the
+header with more comments than people need there, so that Doxygen's warnings show the declarations that need one. Line numbers stay.
+Added are
 - the head comment, as documentation of the file;
-- a comment on what says all there is to say by itself: what copies, moves, compares or swaps, what makes a class a container or
+- a comment on declarations that need no explanation: copies, moves, comparisons, swaps, the members that make a class a container or
   a pointer as the standard library has them, accessors without arguments;
-- where a comment stands above several declarations without an empty line between, the same comment on those that differ from
+- if a comment stands above several declarations without an empty line between, the same comment on those that differ from
   the first in nothing but their name, or in all but their name (overloads, a try_ form).
-Everything else has a comment of its own, or is a warning.
+All other declarations have a comment of their own, or are a warning.
 
 usage: doxygen_filter.py FILE    to standard output
 """
@@ -58,8 +59,8 @@ def head(lines):
 
 
 def forms(code):
-    """What a line declares, twice: the function's name without what tells its forms apart, and the line without that name. None for
-    a line that declares neither a function nor a constant."""
+    """The declaration of a line in two forms: the function's name without the suffix or prefix of its forms, and the line without that
+    name. None for a line that declares neither a function nor a constant."""
     code = re.sub(r"^(template <.*?>|requires.*?) (?=\w)", "", code)
     function = re.match(r"^([^(=]*?[ *&])?(operator\W{1,3}|~?\w+)(\([^)]*)", code)
     if function and function.group(1) not in (None, "explicit ", "return "):

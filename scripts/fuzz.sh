@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Looks for texts that break the loaders (load) and for graphs that are differentiated wrongly (transform).
 # usage: scripts/fuzz.sh [--seconds N] [load|transform]...    libFuzzer with sanitizers, both at once, 120 s; clang++-14
-#        scripts/fuzz.sh --merge [load|transform]...          makes tests/data/fuzz of it and of what was found since
+#        scripts/fuzz.sh --merge [load|transform]...          makes tests/data/fuzz of it and of the inputs found since
 #        scripts/fuzz.sh --long [load|transform]...           seeded, in the release build: 10,000,000 damaged dumps, and
 #                                                             1,000,000 random graphs to order 3; about an hour
-# What breaks something ends the run with status 1, and the path of the input is printed. Mended, it is added to the
-# regressions in tests/data/fuzz, which every build's tests replay.
+# An input that breaks the target ends the run with status 1, and its path is printed. When the fault is fixed, the input is added to
+# the regressions in tests/data/fuzz, which every build's tests replay.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +27,7 @@ data=tests/data/fuzz
 made=build/asan/fuzz
 export ASAN_OPTIONS=allocator_may_return_null=1:malloc_context_size=2 UBSAN_OPTIONS=print_stacktrace=1
 
-# The target itself refuses what takes a second of processor time; the time given here is for what does not end.
+# The target itself rejects inputs that take a second of processor time; the time limit here is for runs that do not end.
 fuzzer() {
   local target=$1 options=(-max_len=4096 "-dict=$data/load.dict")
   [ "$target" = load ] || options=(-max_len=96)

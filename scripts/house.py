@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measures how easy the sources are to navigate, and prints a table: a row for each figure, with its goal.
 
-Functions and classes are found by their braces in sources as clang-format lays them out; prose is what comments and pages under
-docs/ say, without code.
+Functions and classes are found by their braces in sources as clang-format lays them out; prose is the text of comments and of pages
+under docs/, without code.
 
 usage: house.py              prints the table; exit status 1 when a row that is held is beyond its goal
-       house.py --list ROW   what a row counts, a line each, the largest first
+       house.py --list ROW   the items that a row counts, a line each, the largest first
        house.py --self-test  shows that the counts are right on a small example
 """
 import pathlib
@@ -42,7 +42,7 @@ def plain(text):
 
 
 def blocks(text):
-    """(kind, name, first line, number of lines, kind of what it is in) of each function and record, from 1."""
+    """(kind, name, first line, number of lines, kind of the enclosing block) of each function and record, from 1."""
     stack, head, found = [], "", []
     for number, line in enumerate(plain(text), 1):
         for part in re.findall(r"[{};]|[^{};]+", line):
@@ -95,7 +95,7 @@ def prose(root):
 
 
 def gauges(root):
-    """Words per sentence of docs, "what" per 1,000 words, share of sentences that begin with a word of FIRST_WORD."""
+    """Words per sentence of docs, occurrences of "what" per 1,000 words, share of sentences that begin with a word of FIRST_WORD."""
     words = whats = sentences = begins = doc_words = doc_sentences = 0
     for where, text in prose(root):
         text = re.sub(r"`[^`]*`", "x", text)
@@ -128,7 +128,7 @@ def circles(root):
 
 
 def lists(root):
-    """Row -> what it counts, as (size, where)."""
+    """Row -> the items that it counts, as (size, where)."""
     files, functions, places, cpu = [], [], [], []
     methods = {}  # by folder and class
     for path in sources(root):

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds every way of building that an option, a preset or a script offers, and runs its tests: the programs test_*, among them all
-# conformance cases. The default way, g++ with -O3 and all that is found, is scripts/test.sh. A row is built in build/matrix-ROW;
-# a compiler cache shares between rows whatever an option does not change. Made for Debian 12.
+# Builds every configuration that an option, a preset or a script offers, and runs its tests: the programs test_*, among them all
+# conformance cases. The default configuration, g++ with -O3 and all optional libraries, is scripts/test.sh. A row is built in
+# build/matrix-ROW; a compiler cache shares between rows the files that an option does not change. Made for Debian 12.
 # usage: scripts/matrix.sh [--clean] [ROW...]     the rows, or all; --clean removes a row's folder when it has passed
-#        scripts/matrix.sh --list                 the rows, and what each is
-# TIDU_TEST_SCALE   by how much random tests are longer than usual, 0.1 unless said
+#        scripts/matrix.sh --list                 the rows, with a description of each
+# TIDU_TEST_SCALE   by how much random tests are longer than usual, 0.1 by default
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Of each row: what it is | the preset | options of CMake.
+# For each row: description | the preset | options of CMake.
 declare -A rows=(
   [no-onednn]="without oneDNN|release|-DTIDU_ONEDNN=OFF"
   [no-lapack]="without LAPACK|release|-DTIDU_LAPACK=OFF"
@@ -64,8 +64,8 @@ run_native() {
   scripts/build.sh "$preset" -B "$folder" -DTIDU_BUILD_BENCH=OFF -DTIDU_BUILD_EXAMPLES=OFF "$@" && ctest --test-dir "$folder" -R '^test_' --output-on-failure --no-tests=error -j "$(nproc)"
 }
 
-# The modules whose code differs with the processor, and what they stand on; headers of the dependencies come from a folder of
-# their own, as those in /usr/include are for this machine's processor.
+# The modules whose code differs with the processor, and their dependences; headers of third parties come from a separate folder,
+# since those in /usr/include are for this machine's processor.
 run_aarch64() {
   local folder=$1 preset=$2 headers=$PWD/build/matrix-headers
   local tests=(test_graph test_linearize test_eager test_optimizer test_reference test_cpu test_cli)

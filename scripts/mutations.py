@@ -2,14 +2,14 @@
 # mutations.py - plants one fault at a time in a scratch copy of the tree, builds the tests that should notice,
 # and reports which fail: under each fault the tests that carry its tag must fail, and few others should. A
 # fault that more than a few others notice must say why no narrower one would do. Not part of CI (each fault is
-# a build); run it after a change of what has faults, or of its tests.
+# a build); run it after a change of code that has faults, or of its tests.
 #
 #   scripts/mutations.py                    all faults
 #   scripts/mutations.py P4 'T[1-3]'        those of some tags (regular expressions, whole tags)
 #   scripts/mutations.py --check            that every fault still fits the sources, without building
 #
 # To add a fault: in a file tests/mutations/NAME.py call
-#   mutation("P4", "what the fault is", "src/eager/discover.cpp", """old text""", """new text""")
+#   mutation("P4", "description of the fault", "src/eager/discover.cpp", """old text""", """new text""")
 # The old text must stand in the file exactly once. A fault of several places passes further (file, old, new)
 # tuples. `programs` names the test programs that may show it, test_eager alone by default; `wide` says why so
 # many others notice it. A fault that cannot be shown by a test (it costs time only) does not belong here.

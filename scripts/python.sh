@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 folder=$PWD/build/python
 scripts/deps.sh build python
 
-# What scripts/matrix.sh has built is not configured again.
+# Configurations that scripts/matrix.sh has built are not configured again.
 bare_libraries() {
   local options=()
   [ -f build/matrix-bare/build.ninja ] || options=(-DTIDU_ONEDNN=OFF -DTIDU_LAPACK=OFF -DTIDU_LANES=OFF -DTIDU_MPI=OFF -DTIDU_CUDA=OFF)
@@ -30,7 +30,7 @@ wheel=$(ls -t "$folder"/wheel/tidu-*.whl | head -n 1)
 "${pip[@]}" install --force-reinstall --no-deps "$wheel"
 "${pip[@]}" install "$wheel[test,notebook,jax]"
 
-# What the module needs is the C and C++ libraries of any Linux alone.
+# The module depends only on the C and C++ libraries of any Linux.
 module=$(echo "$folder"/venv/lib/python3*/site-packages/tidu/_core.*.so)
 needed=$(readelf -d "$module" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 others=$(grep -vE '^(lib(c|m|mvec|gcc_s|stdc\+\+|pthread|dl|rt)\.so\.|ld-linux)' <<<"$needed" || true)

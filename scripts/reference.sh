@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the reference of the public headers with Doxygen, and fails on its first warning: what is public has a comment.
-# usage: scripts/reference.sh [FOLDER]    FOLDER/html/index.html is the result; build/reference unless said
+# Makes the reference of the public headers with Doxygen, and fails on its first warning: every public declaration has a comment.
+# usage: scripts/reference.sh [FOLDER]    FOLDER/html/index.html is the result; build/reference by default
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and runs the tests that show that a build is right. With --all also what takes long or needs more:
-# random tests at their full counts, other projects that use tidu, the documentation's programs and reference, the tests of bench/.
+# Installs missing packages, builds, and runs the tests that show that a build is right. With --all also long tests and those that need
+# more: random tests at their full counts, other projects that use tidu, the documentation's programs and reference, the tests of bench/.
 # usage: scripts/test.sh [--all] [PRESET] [CTEST-ARGUMENT...]     the preset release unless said
 # TIDU_TEST_SCALE   how long random tests are, of their full counts: a fifth without --all, unless said
 set -euo pipefail

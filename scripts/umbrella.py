@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keeps include/tidu/tidu.hpp, which includes every public header but the opt-in and deprecated ones.
 
-usage: umbrella.py          exit status 1 when the file is not what it should be
+usage: umbrella.py          exit status 1 when the file is out of date
        umbrella.py --write  writes it
 """
 import pathlib

@@ -1,5 +1,5 @@
-"""Where a program's operands come from: new inputs with random data, or values that the program already has, brought into the
-shape, dtype and range that a step asks for."""
+"""Draws a program's operands: new inputs with random data, or existing values of the program, converted to the shape, dtype and range
+that a step needs."""
 import random
 
 import numpy as np

@@ -237,7 +237,7 @@ class Builder:
 
 
 def live(graph):
-    """The graph without what its outputs do not need; inputs stay."""
+    """The graph without dead operations; inputs stay."""
     needed, operations = set(graph["outputs"]), []
     for operation in reversed(graph["operations"]):
         if needed.intersection(operation["outputs"]):

@@ -1,9 +1,9 @@
-"""What a dump means to JAX: every primitive written with jax.lax or jax.numpy, graphs as functions, and their derivatives in this
+"""The meaning of a dump in JAX: every primitive written with jax.lax or jax.numpy, graphs as functions, and their derivatives in this
 project's conventions (a cotangent of a complex value is the conjugate of JAX's)."""
 import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Compiling costs far more than running what is compared here.
+# Compiling costs far more than running the compared programs.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 import jax
@@ -227,7 +227,7 @@ def running(best, better):
     return scan
 
 
-# Of attributes and operands; those of the same name and with operands alone are taken from jax.lax.
+# Functions of attributes and operands; those of the same name and with operands alone are taken from jax.lax.
 def scan(a, *xs):
     body, consts, carries = function(a["body"]), a["num_consts"], a["num_carry"]
 
@@ -348,8 +348,8 @@ def function(graph):
 
 
 class Function:
-    """A graph with inputs {name: (dtype, numpy array)}; each method gives what the command of its name prints, as numpy arrays in
-    the same places, None for what has no tangent."""
+    """A graph with inputs {name: (dtype, numpy array)}; each method returns the output of the command of its name, as numpy arrays in
+    the same positions, None for a value without tangent."""
 
     def __init__(self, graph, inputs, batched=()):
         self.names = dumps.input_names(graph)

@@ -50,7 +50,7 @@ def hold(d, name):
 
 
 def loop(d, name):
-    """scan of a random graph; what it carries on it halves."""
+    """scan of a random graph, with halved carries."""
     draw_types = lambda most: [(d.floating(), d.shape(0, 2, 3, 0)) for _ in range(d.integer(0 if most == 2 else 1, most))]
     consts, carries, slices = draw_types(2), draw_types(3), draw_types(2)
     length = d.pick(0, 1, 2, 3, 5)
@@ -64,7 +64,7 @@ def loop(d, name):
 
 
 def repeat(d, name):
-    """while of a random graph, which a counter or the bound ends; what it carries on it halves."""
+    """while of a random graph, which a counter or the bound ends, with halved carries."""
     draw_types = lambda least, most: [(d.floating(), d.shape(0, 2, 3, 0)) for _ in range(d.integer(least, most))]
     consts, carries = draw_types(0, 2), draw_types(1, 3)
     part = inner(d, consts + carries, d.integer(1, 3))
@@ -174,7 +174,7 @@ TWO_DEEP = ("call", "checkpoint", "scan", "while", "cond")
 
 
 def random_step(d):
-    """One more step of a chain; those that do not fit what there is are left out."""
+    """One more step of a chain; steps that do not fit the existing values are left out."""
     names = ODD if d.odd else WHOLE if d.whole else ROWS if d.rows else list(steps.STEPS)
     if d.depth >= 2:
         names = [n for n in names if n not in TWO_DEEP]
@@ -304,7 +304,7 @@ def batch(case, seed):
 
 
 def directions(types, seed, count=None):
-    """Random tangents or cotangents, with a leading axis of `count` where that is given; None for what has none."""
+    """Random tangents or cotangents, with a leading axis of `count` if that is given; None for a value without tangent."""
     random = np.random.default_rng(seed)
     found = []
     for dtype, shape in types:

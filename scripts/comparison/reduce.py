@@ -1,4 +1,4 @@
-"""Makes a program that differs smaller, and writes what is left as files that the command reads."""
+"""Reduces a program that differs, and writes the rest as files that the command reads."""
 import copy
 import json
 import pathlib
@@ -15,7 +15,7 @@ import runs
 def differs(tidu, run, oracle):
     try:
         verdict = runs.judged(tidu, run, oracle)
-    except Exception:  # what JAX refuses does not differ
+    except Exception:  # a program that JAX rejects does not differ
         return False
     return verdict is not None and verdict[0] == "different"
 

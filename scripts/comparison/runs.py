@@ -20,7 +20,7 @@ class Unfit(Exception):
 
 
 class Failed(RuntimeError):
-    """tidu did not do what it was asked: it ended with an error, did not end, or printed no JSON."""
+    """tidu failed: it ended with an error, did not end, or printed no JSON."""
 
 
 class Run:
@@ -58,7 +58,7 @@ class Run:
         self.cotangents = programs.directions(case.output_types(), [seed, 77], count)
 
     def arguments(self):
-        """What the command is given: its name, files by option, further options."""
+        """The arguments of the command: its name, files by option, further options."""
         files = {"--inputs": {name: dumps.to_json(*x) for name, x in self.inputs.items()}}
         more = [*self.options]
         if self.command in ("jvp", "hvp"):
@@ -163,7 +163,7 @@ def difference(got, want, least_tolerance):
 
 
 def flat(result):
-    """The arrays of what a command printed, by place."""
+    """The arrays of a command's output, by position."""
     for key, part in result.items():
         items = part.items() if isinstance(part, dict) else enumerate(part)
         for name, x in items:
@@ -174,7 +174,7 @@ def flat(result):
 
 
 def arrays(result):
-    """What a command printed with numpy arrays in place of tensors, as oracles give it."""
+    """A command's output with numpy arrays in place of tensors, as oracles return it."""
     if isinstance(result, dict) and "dtype" in result:
         return dumps.from_json(result)
     if isinstance(result, dict):
@@ -219,7 +219,7 @@ def errors_of(got, want):
 
 
 def rounded_as_much(run, got, want, oracle):
-    """Is the oracle about as far from what 64 bits give? Of programs in 32 bits alone."""
+    """Is the oracle about as far from the result in 64 bits? For programs in 32 bits alone."""
     if not run.case.dtypes().intersection(("f32", "c64")) or run.case.dtypes().intersection(("f16", "bf16")):
         return False
     wide = {"f32": "f64", "c64": "c128"}
@@ -234,7 +234,7 @@ def rounded_as_much(run, got, want, oracle):
 
 
 def judged(tidu, run, oracle):
-    """None where tidu agrees; otherwise ("rounding" or "kink" or "different", what differs)."""
+    """None if tidu agrees; otherwise ("rounding" or "kink" or "different", the difference)."""
     want = oracle(run)
     try:
         got = tidu.run(run)
@@ -246,7 +246,7 @@ def judged(tidu, run, oracle):
     worst = max(error for _, error, _ in found)
     if np.isfinite(worst) and rounded_as_much(run, got, want, oracle):
         return "rounding", found
-    # How much the result moves when the inputs do by a few roundings is what rounding may explain.
+    # Rounding may explain a difference as large as the change of the result when the inputs change by a few roundings.
     step = max((np.finfo(dumps.CARRIER[t]).eps * (2**16 if t == "bf16" else 1) for t in run.case.dtypes() if dumps.inexact(t)),
                default=0.0)
     try:

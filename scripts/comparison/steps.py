@@ -272,7 +272,7 @@ def arg(d, name):
     x = d.operand(dtype, shape, "special" if special else "ties")
     axis = d.integer(0, len(shape) - 1)
     index = d.b(name, x, axis=axis, index_dtype=d.pick("i32", "i64"))
-    if d.chance(0.5):  # what it points to
+    if d.chance(0.5):  # the values at the indices
         wide = d.b("expand_dims", index, dimensions=[axis])
         d.keep(d.b("take_along_axis", x, wide, axis=axis))
     d.keep(index)
