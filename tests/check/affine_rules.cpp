@@ -88,7 +88,7 @@ TEST_CASE("custom_vjp: zeros that a branch or a loop gives make no rule affine")
   }
 }
 
-TEST_CASE("custom rules: a sum for a result that nobody reads makes no rule affine") {
+TEST_CASE("custom rules: a sum for a result without readers makes no rule affine") {
   GraphBuilder i("inner", standard_primitives()), b("backward"), r("rule"), f("f");
   const Value c = i.input("c", v3), t = i.input("t", v3);
   const Graph inner = i.build({ops::full_like(t, 2.0) * t, t + c});

@@ -51,7 +51,7 @@ Value mean(Value x) {
   return sum / constant_like(sum, static_cast<double>(x.type().size()));
 }
 
-TEST_CASE("what differences round away is no fault: saturation, large operands, sums that cancel") {
+TEST_CASE("errors that differences round away are no fault: saturation, large operands, sums that cancel") {
   const auto right = [](DType dtype, const Numbers& at, const std::function<Value(Value)>& f) {
     const CheckReport report = report_at(dtype, at, f);
     CHECK_MESSAGE(report.ok, to_text(report));
@@ -80,7 +80,7 @@ TEST_CASE("what differences round away is no fault: saturation, large operands, 
   right(f64, {100001.106, 99999.757, 99999.976}, [](Value x) { return ops::sin(x * x) * (x * x); });
 }
 
-TEST_CASE("what differences round away within a loop is no fault") {
+TEST_CASE("errors that differences round away within a loop are no fault") {
   GraphBuilder b("body");
   const Value c = b.input("c", {f64, {2}}), y = b.input("y", {f64, {2}});
   const Value big = constant_like(c, 1e8);
@@ -103,7 +103,7 @@ TEST_CASE("a wrong rule is found where differences are inexact too") {
   }
 }
 
-TEST_CASE("what only an operation by itself shows is told of its operands") {
+TEST_CASE("a fault that only an operation by itself shows is reported with its operands") {
   // The sum hides sin beside 1e12 x - 1e12 x.
   const auto custom = sine(f64, 1.01);
   GraphBuilder g("f");
@@ -134,7 +134,7 @@ TEST_CASE("a wrong rule of 16 bits is found, and a right one agrees within the l
   }
 }
 
-TEST_CASE("what has a kink everywhere is told to be without differences") {
+TEST_CASE("a graph with a kink everywhere is reported as having no differences") {
   const Graph f = of_x(f64, [](Value x) { return ops::abs(x); });
   const Tensor at = scalar(0.0);
   const CheckReport report = check_gradients(f, std::span(&at, 1), reference());

@@ -126,7 +126,7 @@ TEST_CASE("checkpoint: second order recomputes too, and agrees with a call in ev
   }
 }
 
-TEST_CASE("checkpoint: what an impure operation made is kept, and does not run twice") {
+TEST_CASE("checkpoint: the result of an impure operation is kept, and does not run twice") {
   static const Primitive draw{.name = "test.draw",
                               .traits = Trait::impure | Trait::no_tangent,
                               .infer = [](InferContext& c) { c.result(c.operand(0)); }};
@@ -146,7 +146,7 @@ TEST_CASE("checkpoint: what an impure operation made is kept, and does not run t
   CHECK(executor.run(vjp(f), {vector({1.0, 2.0, 3.0}), vector({1.0, 1.0, 1.0})}).size() == 2);
 }
 
-TEST_CASE("checkpoint: what an impure operation in a call made does not run twice either") {
+TEST_CASE("checkpoint: an impure operation in a call does not run twice either") {
   // Gives another number in each run.
   static std::size_t runs = 0;
   static const Primitive draw{.name = "test.draw",

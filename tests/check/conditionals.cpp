@@ -75,7 +75,7 @@ void same_for_all(const Graph& got, const Graph& expected) {
   }
 }
 
-TEST_CASE("cond: every derivative is that of all branches written out") {
+TEST_CASE("cond: every derivative is that of all branches inlined") {
   for (const DType index : {bool_, i32}) {
     const Graph f = chosen(index), written = with_control_flow_unrolled(f);
     CAPTURE(index);
@@ -256,7 +256,7 @@ TEST_CASE("cond: in scans, and scans in conds") {
   }));
 }
 
-TEST_CASE("cond: what the branch not taken would make is nowhere") {
+TEST_CASE("cond: the branch not taken has no effect on results and gradients") {
   GraphBuilder p("positive", standard_primitives()), o("other", standard_primitives());
   const Graph positive = p.build({ops::sqrt(p.input("x", f64))});
   const Graph other = o.build({ops::neg(o.input("x", f64))});
@@ -316,7 +316,7 @@ TEST_CASE("cond: dumps load and give the same bytes, pages are made") {
   CHECK_FALSE(structurally_equal(f, chosen_of(turned, i32)));
 }
 
-TEST_CASE("cond: what does not fit is refused by branch, operand and output") {
+TEST_CASE("cond: signatures that do not fit are refused by branch, operand and output") {
   const std::vector<Graph> all = branches();
   GraphBuilder g("f");
   const Value index = g.input("i", i32), flag = g.input("flag", bool_), a = g.input("a", v3),

@@ -42,7 +42,7 @@ Graph counted(std::int64_t length, bool reverse) {
   return g.build(std::span<const Value>(results.data(), results.size()));
 }
 
-TEST_CASE("scan: every derivative is that of the steps written out") {
+TEST_CASE("scan: every derivative is that of the unrolled loop") {
   for (const std::int64_t length : {0, 1, 4}) {
     for (const bool reverse : {false, true}) {
       const Graph f = counted(length, reverse), written = with_control_flow_unrolled(f);
@@ -120,7 +120,7 @@ TEST_CASE("scan: a linear scan with a carry that is not linear is transposed") {
   CHECK(scans_of(transposed).size() == 2);
 }
 
-TEST_CASE("scan: what is not batched stays so") {
+TEST_CASE("scan: values that are not batched stay so") {
   const Graph f = vmap(counted(4, false), 6, {"x"});
   const std::vector<Operation> scans = scans_of(f);
   REQUIRE(scans.size() == 1);
@@ -237,7 +237,7 @@ TEST_CASE("scan: dumps load and give the same bytes, pages are made") {
   CHECK_FALSE(f.structural_key() == counted(4, false).structural_key());
 }
 
-TEST_CASE("scan: what does not fit is refused by operand, input and output") {
+TEST_CASE("scan: signatures that do not fit are refused by operand, input and output") {
   GraphBuilder s("step");
   const Value w = s.input("w", v3), c = s.input("c", v3), x = s.input("x", f64);
   const Graph body = s.build({c + w, x});

@@ -142,8 +142,7 @@ TEST_CASE("custom_vjp_call: a backward that is not linear is used as it is; forw
     CHECK((second[0].at(i).real() == 0.0) == (std::abs(exact.at(i).real()) > 0.1));
 }
 
-TEST_CASE(
-    "custom rules: the linear graph of a custom_vjp_call holds its backward, and keeps what that reads") {
+TEST_CASE("custom rules: the linear graph of a custom_vjp_call holds its backward, and keeps its residuals") {
   const Linearization lin = linearize(with_vjp(1.0), {.wrt = std::vector<std::size_t>{2}});
   CHECK(count(lin.linear, "linear_call") == 1);
   CHECK(count(lin.augmented, "custom_vjp_call") == 1);

@@ -137,7 +137,7 @@ TEST_CASE("values and tangents through one operation in a custom rule: values de
   }
 }
 
-TEST_CASE("a condition may read values of what makes tangents too") {
+TEST_CASE("a condition may read values of operations that make tangents too") {
   // y -> sin y, or (y, dy) -> (sin y, cos(y) dy), while sin(y) . sin(y) is more than 0.9.
   const auto loop = [](const std::string& how, std::size_t count) {
     const auto inputs = [count](GraphBuilder& g) {
@@ -203,7 +203,7 @@ TEST_CASE("batches of tangents leave the values that go through the same operati
   CHECK(operations_of(mapped, "while")[0].num_outputs() == 2);  // none for who goes on
 }
 
-TEST_CASE("of equal operations in a graph inside one may be given what nobody reads of it") {
+TEST_CASE("equal operations in an inner graph may have an operand of which only one has a reader") {
   // (a, b, c) -> (sin a, cos b, exp c): one time a and b are read, the other a alone.
   GraphBuilder t("three", standard_primitives()), k("pair", standard_primitives()), g("f");
   const Value a = t.input("a", v3), b = t.input("b", v3), c = t.input("c", v3);
@@ -222,7 +222,7 @@ TEST_CASE("of equal operations in a graph inside one may be given what nobody re
   same_function(vjp(f, {"d"}), vjp(written, {"d"}));
 }
 
-TEST_CASE("what nothing batched reaches stays as it is behind an operation that holds graphs") {
+TEST_CASE("values that no batched operand reaches are unchanged after an operation that holds graphs") {
   std::vector<std::pair<std::string, Graph>> inner;
   for (const std::string outer : {"scan", "while", "cond"})
     inner.emplace_back(outer, looped("cond", outer, 2));

@@ -63,8 +63,7 @@ TEST_CASE("graphs with an impure operation run as often as they are called") {
 }
 
 // r^2 ct where the derivative of sin is cos x: forward mode has to be that of backward, too.
-TEST_CASE(
-    "a backward whose call makes values, with an effect, and cotangents is what forward mode transposes") {
+TEST_CASE("forward mode transposes a backward whose call makes values, with an effect, and cotangents") {
   static const Primitive probe{.name = "test.probe",
                                .traits = Trait::impure | Trait::no_tangent,
                                .infer = [](InferContext& c) { c.result(c.operand(0)); }};

@@ -232,7 +232,7 @@ TEST_CASE("fault: an input that only the tape holds is taken for the executor's 
   CHECK(report.found(Check::ownership, "run_transposed_linear"));
 }
 
-TEST_CASE("fault: what was compiled is kept by the graph's address, or under one id for all executors") {
+TEST_CASE("fault: compiled graphs are kept by the graph's address, or under one id for all executors") {
   class ByAddress final : public Sound {
     Result<Values> run(const eager::GraphCall& call, Inputs inputs) const override {
       Graph graph;

@@ -15,7 +15,7 @@
 namespace tidu::test {
 namespace {
 
-TEST_CASE("fault: errors are not reported, reported badly, or break what comes after") {
+TEST_CASE("fault: errors are not reported, reported badly, or break later calls") {
   class TakesAnything final : public Sound {
     Result<Values> run(const eager::GraphCall& call, Inputs inputs) const override {
       std::vector<Tensor> right;
@@ -127,7 +127,7 @@ TEST_CASE("fault: inputs are read when results are looked at") {
   CHECK(text.find("note: version is unknown") != std::string::npos);
 }
 
-TEST_CASE("fault: the methods that may be written say what is not so") {
+TEST_CASE("fault: the optional methods report false values") {
   class Wrong final : public Sound {
     std::optional<Type> describe(const Tensor& tensor) const override {
       return tensor.rank() == 2 ? Type(tensor.dtype(), {tensor.dim(1), tensor.dim(0)}) : tensor.type();

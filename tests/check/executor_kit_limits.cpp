@@ -69,7 +69,7 @@ class SwapsAt final : public Sound {
   bool linear_;
 };
 
-TEST_CASE("fault: run_at does not give what the hooks give") {
+TEST_CASE("fault: run_at has other results than the methods") {
   for (const bool linear : {false, true}) {
     CAPTURE(linear);
     const ExecutorReport report = report_of(SwapsAt(linear), few());

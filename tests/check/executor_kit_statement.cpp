@@ -49,7 +49,7 @@ TEST_CASE("faults of operands are found without dtypes, by the types of the call
   }
 }
 
-TEST_CASE("a right executor passes without dtypes, and the report says what that leaves out") {
+TEST_CASE("a right executor passes without dtypes, and the report lists the tests that need them") {
   const ExecutorReport report = report_of(Sound(), without_dtypes());
   CHECK_MESSAGE(report.ok, text_of(report));
   CHECK(report.tested[static_cast<std::size_t>(Check::operands)] > 0);

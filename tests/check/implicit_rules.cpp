@@ -106,7 +106,7 @@ Graph solves(Place place, double factor, double factor_of_sine = 1.0) {
   });
 }
 
-TEST_CASE("check_gradients: a solve whose factor is behind stop_gradient is compared by its values") {
+TEST_CASE("check_gradients: a solve with a factor after stop_gradient is compared by its values") {
   std::size_t wrong_ones = 0;
   for (const Place place : {Place::alone, Place::call, Place::scan}) {
     CAPTURE(static_cast<int>(place));

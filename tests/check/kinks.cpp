@@ -49,7 +49,7 @@ bool has_note(const CheckReport& report, std::string_view words) {
                      [&](const std::string& note) { return note.find(words) != std::string::npos; });
 }
 
-TEST_CASE("check_gradients: what is computed of repeated singular values is noted and not accused") {
+TEST_CASE("check_gradients: functions of repeated singular values are noted and not accused") {
   for (const std::int64_t n : {4, 8}) {
     for (const Tensor& at : {identity(n), one_hot(n)}) {
       const CheckReport report = checked(of_x(square(n), by_svd), {at});

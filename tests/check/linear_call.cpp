@@ -51,7 +51,7 @@ TEST_CASE("linear_call: in any mode and of any order it is the plain call when i
   }
 }
 
-TEST_CASE("linear_call: its own transpose is what reverse mode takes, also of the call's derivatives") {
+TEST_CASE("linear_call: reverse mode uses its own transpose, also for the call's derivatives") {
   const auto alone = [](double factor) {
     GraphBuilder g("alone");
     const std::vector<Value> operands{g.input("r", v3), g.input("x", v3)};

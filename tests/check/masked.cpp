@@ -45,7 +45,7 @@ Graph masked_sum(const Masked& m, bool before) {
 
 }  // namespace
 
-TEST_CASE("masked lanes: gradients are finite and right, first and second order") {
+TEST_CASE("masked elements: gradients are finite and right, first and second order") {
   const Tensor x = vector({0.7, 0.0, -1.3, 2.1}), v = vector({0.4, -1.1, 0.9, -0.3});
   for (const Masked& m : functions()) {
     INFO(m.name);
@@ -70,7 +70,7 @@ TEST_CASE("masked lanes: gradients are finite and right, first and second order"
   }
 }
 
-TEST_CASE("masked lanes: to select only afterwards is enough") {
+TEST_CASE("masked elements: to select only afterwards is enough") {
   const Tensor x = vector({0.7, 0.0, -1.3, 2.1}), v = vector({1.0, -0.5, 2.0, 0.3});
   for (const Masked& m : functions()) {
     CAPTURE(m.name);
@@ -87,7 +87,7 @@ TEST_CASE("masked lanes: to select only afterwards is enough") {
   }
 }
 
-TEST_CASE("masked lanes: an infinite factor needs a mask before the product") {
+TEST_CASE("masked elements: an infinite factor needs a mask before the product") {
   const Tensor x = vector({0.7, 0.0, -1.3, 2.1});
   const Masked entropy{"x log x", 1.0, [](Value a) { return a * ops::log(a); }, nullptr, nullptr};
   const Tensor gradient = run(grad(masked_sum(entropy, false)), {x}).at(0);

@@ -116,7 +116,7 @@ TEST_CASE("check_gradients: gradients that are stopped inside of loops, branches
   }
 }
 
-TEST_CASE("check_gradients: where steps cannot be written out, a note says what was not compared") {
+TEST_CASE("check_gradients: if a loop cannot be unrolled, a note names the values that were not compared") {
   const CheckReport report = checked(model(In::scan, 1.0, 3000));
   INFO(to_text(report));
   CHECK(report.ok);

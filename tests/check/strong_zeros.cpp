@@ -35,7 +35,7 @@ Graph derived(Graph f, const std::vector<bool>& forward, const DerivativeOptions
   return f;
 }
 
-TEST_CASE("strong_zeros: log and sqrt behind a mask, to third order in every mode") {
+TEST_CASE("strong_zeros: log and sqrt after a mask, to third order in every mode") {
   const std::vector<std::pair<std::string, std::function<Value(Value)>>> functions{
       {"log", [](Value x) { return ops::log(x); }},
       {"sqrt", [](Value x) { return ops::sqrt(x); }},

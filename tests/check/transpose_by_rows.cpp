@@ -121,7 +121,7 @@ TEST_CASE("custom_vjp_call: forward mode is the transpose of a backward that no 
   }
 }
 
-TEST_CASE("custom_vjp_call: what reverse mode cannot do with a loop in a backward stays an error") {
+TEST_CASE("custom_vjp_call: reverse mode through a loop in a backward stays an error") {
   const Case c = cases()[0];
   const Graph looped = around(c.types, backward(c.types, c.map, true));
   DerivativeOptions named;

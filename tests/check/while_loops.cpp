@@ -163,7 +163,7 @@ TEST_CASE("while: examples that end apart") {
   CHECK(cpu().run(vmap(growing(), 0), nothing)[0].type() == Type(f64, {0, 3}));
 }
 
-TEST_CASE("while: what is fixed is no carry, and what nothing needs is not carried") {
+TEST_CASE("while: fixed operands are no carries, and dead carries are removed") {
   const Linearization lin = linearize(counted(As::loop, 4), {.wrt = std::vector<std::size_t>{2}});  // a
   const std::vector<Operation> primal = operations_of(lin.augmented, "while"),
                                linear = operations_of(lin.linear, "while");
@@ -203,7 +203,7 @@ void says(const std::string& text, std::string_view part) {
   CHECK_MESSAGE(text.find(part) != std::string::npos, text);
 }
 
-TEST_CASE("while: reverse mode without a bound is refused, and says what to do") {
+TEST_CASE("while: reverse mode without a bound is refused, with a message that suggests a bound") {
   const std::string text = refusal([] { vjp(growing()); }, ErrorKind::ad_rule);
   says(text, "[while] expected a loop with a bound for reverse mode, got one without in \"step\"");
   says(text, "Give it max_steps, or use scan, or fori_loop");
@@ -290,7 +290,7 @@ TEST_CASE("while: transposed, steps after the end give nothing, where they could
   CHECK(near(both.at(0), check::tensor_of(Type(f64, {2, 3}), {1.0, 2.0, -1.0, 6.0, 12.0, -6.0})));
 }
 
-TEST_CASE("while: batched, one whose carries all stay is what comes in") {
+TEST_CASE("while: batched, one with unchanged carries is its inputs") {
   GraphBuilder s("step"), c("cond");
   (void)s.input("n", f64);
   const Graph body = s.build({s.input("k", v3)});
@@ -399,7 +399,7 @@ TEST_CASE("while: dumps load and give the same bytes, pages are made") {
   CHECK_FALSE(f.structural_key() == bounded.structural_key());
 }
 
-TEST_CASE("while: what does not fit is refused by operand, input and output") {
+TEST_CASE("while: signatures that do not fit are refused by operand, input and output") {
   GraphBuilder s("step"), c("until"), g("f");
   const Value w = s.input("w", f64), x = s.input("x", v3);
   const Graph body = s.build({x * ops::broadcast_scalar(w, {3})});

@@ -29,7 +29,7 @@ Graph square_twice() {  // y = x x, outputs (y, y)
 
 }  // namespace
 
-TEST_CASE("wrong gradients: what is not finite is not compared, and the check says so") {
+TEST_CASE("wrong gradients: values that are not finite are not compared, and a note says so") {
   const Graph f = of_x(Type(f64, {2}), [](Value x) { return ops::reduce_sum(x * ops::log(x), {0}); });
   const auto notes = [&](const Tensor& at) {
     const CheckReport report = check_gradients(f, std::span(&at, 1), reference());
@@ -142,7 +142,7 @@ TEST_CASE("wrong gradients: unknown names, outputs and counts are refused") {
             "3") == ErrorKind::invalid_argument);
 }
 
-TEST_CASE("wrong gradients: intermediates of a composite that nobody kept are recomputed") {
+TEST_CASE("wrong gradients: intermediates of a composite that were not retained are recomputed") {
   const Graph inner = of_x(f64, [](Value x) {
     const Value e = ops::exp(x);
     return e * e;

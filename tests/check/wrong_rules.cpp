@@ -172,7 +172,7 @@ TEST_CASE("check_gradients: a jvp with a wrong factor") {
   CHECK(report.findings[0].relative_error < 0.5);
 }
 
-TEST_CASE("check_gradients: a wrong transpose, of the operation and of what its jvp is made of") {
+TEST_CASE("check_gradients: a wrong transpose, of the operation and of the operations of its jvp") {
   const CheckReport report = check_one(doubled);
   expect_only(report, CheckKind::transpose, Rule::transpose, "wrong.doubled");
   CHECK(report.findings[0].message.find("its jvp agrees with differences to ") != std::string::npos);
@@ -210,7 +210,7 @@ TEST_CASE("check_gradients: a residual that is wrong at second order only") {
   expect_only(check_one(uses_helper), CheckKind::differences, Rule::jvp, "wrong.helper", 2);
 }
 
-TEST_CASE("check_gradients: what cannot be tested is noted, what is missing is an error") {
+TEST_CASE("check_gradients: tests that cannot run are noted, a missing rule is an error") {
   const CheckReport report = check_one(no_batch);
   INFO(to_text(report));
   CHECK(report.ok);
@@ -243,7 +243,7 @@ TEST_CASE("check_gradients: kinks, stopped gradients, integers and poles are no 
   CHECK(report.notes[0].find("not finite") != std::string::npos);
 }
 
-TEST_CASE("check_gradients: what a held graph computes in f32 or f16 is as precise as that") {
+TEST_CASE("check_gradients: results of a held graph in f32 or f16 have that precision") {
   for (const DType dtype : {f32, f16}) {
     GraphBuilder inner("inner");
     const Value t = ops::convert_element_type(inner.input("t", {f64, {3}}), dtype);

@@ -147,7 +147,7 @@ void expect_named(const Holder& holder, const Function& f, Rule rule, std::strin
 
 }  // namespace
 
-TEST_CASE("check_gradients: a wrong rule inside what an operation holds is named, not the operation") {
+TEST_CASE("check_gradients: a wrong rule inside a held graph is named, not the operation") {
   std::size_t wrong_ones = 0;
   const auto expect = [&](const Holder& holder, const Function& f, Rule rule, std::string_view primitive) {
     if (test::sampled(wrong_ones++)) expect_named(holder, f, rule, primitive);
@@ -161,7 +161,7 @@ TEST_CASE("check_gradients: a wrong rule inside what an operation holds is named
   }
 }
 
-TEST_CASE("check_gradients: outputs of a custom rule inside what an operation holds") {
+TEST_CASE("check_gradients: outputs of a custom rule inside a held graph") {
   for (const Holder& holder : holders) {
     const CheckReport report = check_in(holder, by_other_output);
     INFO(holder.primitive, ": ", to_text(report));
@@ -173,7 +173,7 @@ TEST_CASE("check_gradients: outputs of a custom rule inside what an operation ho
   }
 }
 
-TEST_CASE("check_gradients: a loop that is wrong itself, or in a late step, is not what its body holds") {
+TEST_CASE("check_gradients: a loop that is wrong itself, or in a late step, is not blamed on its body") {
   // In step 10 alone are the operands of cube not 0.
   GraphBuilder b("body", the_set());
   const Value c = b.input("c", v3), y = b.input("y", v3);

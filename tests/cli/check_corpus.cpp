@@ -45,7 +45,7 @@ TEST_CASE("check: no false alarm on any graph of the corpus") {
   CHECK(count >= 490);
 }
 
-TEST_CASE("check: notes say what was not compared, and why") {
+TEST_CASE("check: notes name the values that were not compared, and the reason") {
   const test::Folder folder;
   const auto data = test::source_dir() / "tests" / "data";
   const auto note_of = [&](const std::filesystem::path& path, std::string_view words) {

@@ -212,7 +212,7 @@ TEST_CASE("every conformance case holds on every executor") { check_all({}); }
 
 TEST_CASE("every conformance case holds operation by operation on every executor") { check_all({"--eager"}); }
 
-TEST_CASE("the comparison finds what is wrong") {
+TEST_CASE("the comparison finds differences") {
   const json want = json::parse(R"({"dtype": "f64", "shape": [3], "data": [1, "nan", -2]})");
   CHECK(difference(want, want, 0.0) == "");
   CHECK(difference(json::parse(R"({"dtype": "f64", "shape": [3], "data": [1, "nan", -2.1]})"), want, 1e-3) !=

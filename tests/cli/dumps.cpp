@@ -71,7 +71,7 @@ TEST_CASE("every stage in every format, with keys and without") {
   }
 }
 
-TEST_CASE("the dumped linear and transposed graphs give what jvp and vjp give") {
+TEST_CASE("the dumped linear and transposed graphs have the results of jvp and vjp") {
   const test::Folder folder;
   const std::string path = folder.file("g.json", test::mixed_graph);
   const std::string inputs = folder.file("i.json", test::mixed_inputs);
@@ -132,7 +132,7 @@ TEST_CASE("names that are taken are not given to tangents, and absent gradients 
   CHECK(outputs[2]["data"] == json{3.0, 4.0});
 }
 
-TEST_CASE("a program is the graph without what is equal or dead") {
+TEST_CASE("a program is the graph without equal or dead operations") {
   const test::Folder folder;
   const std::string path = folder.file("g.json", R"({"format": "tidu.graph", "version": 1,
     "values": [{"id": 0, "dtype": "f64", "shape": [], "name": "x"}, {"id": 1, "dtype": "f64", "shape": []},

@@ -114,7 +114,8 @@ constexpr const char* while_graph = R"({"format": "tidu.graph", "version": 1, "n
    "values": [{"id": 0, "dtype": "f64", "shape": [], "name": "x"}, {"id": 1, "dtype": "f64", "shape": []}],
    "operations": [{"op": "mul", "inputs": [0, 0], "outputs": [1]}]}}}]})";
 
-TEST_CASE("jvp --eager of a loop without a bound says why it cannot, and what can") {
+TEST_CASE(
+    "jvp --eager of a loop without a bound is an error that names the reason and a command that works") {
   const Folder folder;
   const std::string g = folder.file("g", while_graph);
   const std::string x = folder.file("x", R"({"x": {"dtype": "f64", "shape": [], "data": [2]}})");
@@ -141,7 +142,7 @@ TEST_CASE("jvp --eager of a loop without a bound says why it cannot, and what ca
   CHECK(reverse.err.find("--eager") == std::string::npos);
 }
 
-TEST_CASE("the command names what a dump has that it does not know") {
+TEST_CASE("the command names the unknown primitives and members of a dump") {
   const Folder folder;
   std::string text = dot_graph;
   text.replace(text.find("\"op\": \"mul\""), 11, "\"op\": \"mull\"");

@@ -244,7 +244,7 @@ void check_refusal(const test::Folder& folder, const Refusal& refusal, const Pri
   check_refusal_once(folder, eager, set);
 }
 
-TEST_CASE("what is refused, with which status and message") {
+TEST_CASE("errors, with their status and message") {
   const test::Folder folder;
   for (const auto& [name, text] : files()) folder.file(name, text);
   for (const Refusal& refusal : refusals()) check_refusal(folder, refusal, standard_primitives());
@@ -313,7 +313,7 @@ TEST_CASE("--eager needs a backend that runs tapes") {
 
 // Sanitizers end a program that asks for too much, instead of refusing.
 #if !defined(TIDU_ASAN) && !defined(TIDU_TSAN)
-TEST_CASE("no memory for what a small dump describes") {
+TEST_CASE("no memory for the content of a small dump") {
   const test::Folder folder;
   for (const auto& [name, text] : files()) folder.file(name, text);
   for (const std::string backend : {"cpu", "reference"}) {
@@ -330,7 +330,7 @@ TEST_CASE("no memory for what a small dump describes") {
 }
 #endif
 
-TEST_CASE("a backend without its device is told of in one line") {
+TEST_CASE("a backend without its device gives an error of one line") {
   for (const CliExecutor& executor : standard_executors()) {
     if (executor.name != "cuda") continue;
     try {

@@ -80,7 +80,7 @@ TEST_CASE("values and derivatives of a graph of reals") {
   }
 }
 
-TEST_CASE("inputs that share a name are told apart by the digits of their keys") {
+TEST_CASE("inputs that share a name are distinguished by the digits of their keys") {
   const Files f;
   const std::string digits = "000000000000000200000000000000ff";
   const std::string graph =
@@ -108,7 +108,7 @@ TEST_CASE("inputs that share a name are told apart by the digits of their keys")
   CHECK(run_command({"check", graph, "--inputs", inputs}).status == 0);
 }
 
-TEST_CASE("what is not differentiable, or on no path, is null") {
+TEST_CASE("a result that is not differentiable, or on no path, is null") {
   const Files f;
   const json outputs{tensor("i32", json::array(), {49}), tensor("f64", json::array(), {3.0}),
                      tensor("f64", json::array(), {1.0})};
@@ -322,7 +322,7 @@ TEST_CASE("operation by operation, inputs may be outputs, more than once") {
   }
 }
 
-TEST_CASE("--profile writes what was executed, recorded and run backward") {
+TEST_CASE("--profile writes executions, recordings and backward passes") {
   const Files f;
   const std::string file = f.folder.path("profile.json");
   const test::Answer refused =

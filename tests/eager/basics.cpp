@@ -22,7 +22,7 @@ TEST_CASE("[T6] an inactive operand gets no entry") {
   CHECK(item(gradients, x) == 10.0);
 }
 
-TEST_CASE("[T2] a composite graph is one node, and what was not retained is computed again") {
+TEST_CASE("[T2] a composite graph is one node, and values that were not retained are recomputed") {
   GraphBuilder g("layer");
   const Value a = g.input("a", f64);
   const Value e = ops::exp(a);

@@ -244,7 +244,7 @@ TEST_CASE("[C5] a node never runs without a cotangent for one of its outputs") {
     CHECK(ran == 0);
     CHECK(tape.executor.calls.empty());
   }
-  SUBCASE("what lies behind an absent cotangent is settled all the same") {
+  SUBCASE("nodes after an absent cotangent are settled all the same") {
     const Var c = tape.apply<prim::sin>(b);
     const Var d = tape.apply<prim::add>(tape.apply<prim::mul>(a, c), b);
     auto hook = eager::on_value<Counted>(

@@ -19,7 +19,7 @@
 namespace tidu::test {
 namespace {
 
-TEST_CASE("[C10] forwards and backwards on several threads, over what they share") {
+TEST_CASE("[C10] forwards and backwards on several threads, over shared values") {
   Tape shared;
   const Var x = shared.leaf(0.5);
   const Var hub = shared.apply<prim::sin>({x});

@@ -75,7 +75,7 @@ TEST_CASE("[C3] a cotangent has the shape of the operand it belongs to") {
   CHECK(gradients.at(y.first.key).at(2).real() == 200.0);
 }
 
-TEST_CASE("[C4] no rule reads what was accumulated before") {
+TEST_CASE("[C4] no rule reads gradients that were accumulated before") {
   CountedTape tape;
   eager::Leaf<Counted> w(tape.recorder.keys(), "w");
   const Var x = CountedTape::of(w, 3.0), y = tape.leaf(5.0);

@@ -73,12 +73,12 @@ TEST_CASE("[C9] values that backward does not read may change") {
     a.mutable_data<double>()[0] = 9.0;
     CHECK(test::backward(y, three(1, 1, 1)).at(x.first.key).at(0).real() == 4.0);
   }
-  SUBCASE("an operand that only what was not requested reads") {
+  SUBCASE("an operand that only nodes off the path read") {
     const test::Var y = tape.apply<prim::mul>({x, tape.leaf(b)});
     a.mutable_data<double>()[0] = 9.0;
     CHECK(gradient_of_x(y) == 4.0);
   }
-  SUBCASE("of a node on no path to what was requested") {
+  SUBCASE("of a node on no path to a requested value") {
     const test::Var other = tape.leaf(three(1.0, 1.0, 1.0));
     const test::Var side = tape.apply<prim::mul>({other, tape.constant(b)});
     const test::Var y = tape.apply<prim::add>({x, side});

@@ -57,7 +57,7 @@ TEST_CASE("an intermediate value is compared with the extremum that the same pro
                 {0, 2 * std::sin(1.2) * std::cos(1.2), 0});
 }
 
-TEST_CASE("what is compared is made anew for one output of several, too") {
+TEST_CASE("a compared value is recomputed for one output of several, too") {
   const Var at = Tape().leaf(vec({0.3, 1.2, 0.7}));
   const RecordedGraph graph = graph_of("two", {at.second.type()}, [](const auto& in) {
     const Value y = ops::sin(in[0]);

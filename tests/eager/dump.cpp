@@ -73,7 +73,7 @@ TEST_CASE("dump: golden tapes, before and after backward") {
   check_golden("program_freed.dot", eager::to_dot(p.roots()));
 }
 
-TEST_CASE("dump: what the JSON says is what the tape holds") {
+TEST_CASE("dump: the JSON has the contents of the tape") {
   const Program p;
   const json tape = json::parse(eager::to_json(p.roots(), {.keys = true}));
   REQUIRE(tape["leaves"].size() == 2);
@@ -165,7 +165,7 @@ TEST_CASE("dump: a page has the tape's JSON, whatever the names are") {
   CHECK(json::parse(text).dump().find(name) != std::string::npos);
 }
 
-TEST_CASE("dump: long tapes without deep stack, pictures of what is near the roots") {
+TEST_CASE("dump: long tapes without deep stack, pictures of the nodes near the roots") {
   Tape tape;
   Var x = tape.leaf(1.0);
   for (int i = 0; i < 20000; ++i) x = tape.apply<prim::sin>({x}, {"a.cpp", 1});

@@ -132,7 +132,7 @@ TEST_CASE("explain: where it was detached") {
       "where mul (operation 5) takes it as a constant (it was detached, or recording was off)");
 }
 
-TEST_CASE("explain: what requires no gradient") {
+TEST_CASE("explain: roots that require no gradient") {
   Program p;
   const Var root = p.sum(p.w);
   const Var constant = p.tape.constant(1.0);
@@ -402,7 +402,7 @@ TEST_CASE("explain: long chains take no stack, and many ways no time") {
 }
 
 }  // namespace
-TEST_CASE("hooks may let go of the root and of what is explained while it is looked at") {
+TEST_CASE("hooks may release the root and the target while they are explained") {
   Program p;
   auto inner = std::make_unique<Var>(p.map("exp", p.w, [](Value v) { return ops::exp(v); }));
   auto loss = std::make_unique<Var>(p.sum(*inner));
@@ -427,7 +427,7 @@ TEST_CASE("an operand that comes with a trace and without a key is a constant, k
                        doctest::Contains("to come with the trace that made it"), Error);
 }
 
-TEST_CASE("explanations and failures are told in printable words, whatever the names") {
+TEST_CASE("explanations and failures are printable words, whatever the names") {
   for (const std::string& name : awkward_texts(1, 2)) {
     const std::string file = name + ".cpp";
     const Where where{file.c_str(), 7};

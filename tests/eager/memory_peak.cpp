@@ -113,7 +113,7 @@ TEST_CASE("[C7] a tape that is dropped without backward frees everything") {
   CHECK(blocks() == before);
 }
 
-TEST_CASE("[C7] hooks, names and what they hold go with the tape") {
+TEST_CASE("[C7] hooks, names and the objects that they hold go with the tape") {
   const long live = Counted::live;
   {
     CountedTape tape;

@@ -179,7 +179,7 @@ TEST_CASE("[P14] a cotangent that a hook spoiled is not blamed on the operation 
   CHECK_FALSE(contains(error->what(), "its incoming cotangent is finite"));
 }
 
-TEST_CASE("[P14] what a hook after a node spoiled is found where nothing else looks at it") {
+TEST_CASE("[P14] a cotangent that a hook after a node spoiled is found if nothing else checks it") {
   Tape tape;
   const Var x = tape.leaf(0.5);
   const Var y = tape.apply<prim::sin>({x}, Where{"f.cpp", 12});
@@ -251,7 +251,7 @@ class Later final : public Interpreted {
 };
 
 TEST_CASE(
-    "[P14] what an executor found of a call that failed is not said of the next, nor of one around it") {
+    "[P14] findings of an executor for a failed call are not reported by the next, nor by one around it") {
   const Later later;
   Tape tape;
   const Var x = tape.leaf(0.0);
@@ -271,7 +271,7 @@ TEST_CASE(
   CHECK(caught([&] { run(later, {root_of(bad)}, watched()); }).has_value());
 }
 
-TEST_CASE("[P14] what a call within another is told of the one around it is raised by that one") {
+TEST_CASE("[P14] a finding of a nested call about the one around it is raised by that one") {
   const Later later;
   Tape tape;
   const Var inner = tape.apply<prim::sin>({tape.leaf(1.0)});
@@ -286,7 +286,7 @@ TEST_CASE("[P14] what a call within another is told of the one around it is rais
   CHECK(message_of([&] { run(later, {root_of(inner)}, watched()); }) == "");
 }
 
-TEST_CASE("[P14] of sums of seeds, and of a slot with what comes in, no operation is named") {
+TEST_CASE("[P14] for sums of seeds, and of a slot with a cotangent, no operation is named") {
   Tape tape;
   Leaf<Tensor> w(tape.recorder.keys(), "w");
   const Var y = tape.apply<prim::neg>({var(w, scalar(0.0))});

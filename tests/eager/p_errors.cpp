@@ -134,7 +134,7 @@ TEST_CASE("[P13] an exception of the user's own comes through backward() with it
   net.works();
 }
 
-TEST_CASE("[P13] an error of the user's own keeps its type, and is told node and place") {
+TEST_CASE("[P13] an error of the user's own keeps its type, with node and source location") {
   Net net;
   Spy spy;
   spy.before = [](const Spy::Call& call) {
@@ -155,7 +155,8 @@ TEST_CASE("[P13] an error of the user's own keeps its type, and is told node and
   CHECK(dynamic_cast<const CustomError*>(&result.error()) != nullptr);
 }
 
-TEST_CASE("[P13] try_backward never throws: what is no Error comes back as internal, with its text") {
+TEST_CASE(
+    "[P13] try_backward never throws: an exception that is no Error comes back as internal, with its text") {
   Net net;
   Spy spy;
   spy.before = [](const Spy::Call&) { throw Custom(1); };
@@ -170,7 +171,7 @@ TEST_CASE("[P13] try_backward never throws: what is no Error comes back as inter
             .kind() == ErrorKind::out_of_memory);
 }
 
-TEST_CASE("[P13] hooks' errors are told which hook of which node; phases of a node are told apart") {
+TEST_CASE("[P13] hooks' errors name the hook and the node; phases of a node are distinguished") {
   Net net;
   HookHandle hook = eager::after_node<Tensor>(
       net.p.first.trace, [](HookContext<Tensor>&) { throw Error(ErrorKind::execution, "from a hook"); });
@@ -226,7 +227,7 @@ TEST_CASE("[P13] errors of users' types that override nothing come out as they w
   net.works();
 }
 
-TEST_CASE("[P13] what is no std::exception is an internal error of try_backward") {
+TEST_CASE("[P13] an exception that is no std::exception is an internal error of try_backward") {
   Net net;
   Spy spy;
   spy.before = [](const Spy::Call&) { throw 5; };  // NOLINT(hicpp-exception-baseclass)
@@ -265,7 +266,8 @@ TEST_CASE("[P13] exit at once: no further node is started") {
   CHECK(t.reached == std::vector<std::string>{"z"});
 }
 
-TEST_CASE("[P13] not at once: what does not depend on the failed node still runs; the first error is kept") {
+TEST_CASE(
+    "[P13] not at once: nodes that do not depend on the failed node still run; the first error is kept") {
   Branches t;
   Spy spy;
   std::vector<std::string> started;
@@ -304,7 +306,7 @@ struct Meeting {
   Var out = tape.apply<prim::mul>({inner, late});
 };
 
-TEST_CASE("[P13] not at once: a sum that fails stops what depends on it alone, and names what it is of") {
+TEST_CASE("[P13] not at once: a sum that fails stops only nodes that depend on it, and names its value") {
   for (const eager::Order order : {eager::Order::latest_first, eager::Order::fifo}) {
     Meeting t;
     std::vector<std::string> reached;

@@ -224,7 +224,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[P6] what a hook does to a cotangent is differentiated too") {
+TEST_CASE("[P6] the effect of a hook on a cotangent is differentiated too") {
   Tape tape;
   const Var x = tape.leaf(0.3);
   const Var s = tape.leaf(1.7);

@@ -40,7 +40,7 @@ TEST_CASE("[P7] the four kinds of hooks, in the documented order") {
                    "accumulate x", "accumulate x again", "end"});
 }
 
-TEST_CASE("[P7] what hooks see") {
+TEST_CASE("[P7] the arguments of hooks") {
   Hooked h;
   double value = 0;
   Log seen;
@@ -203,7 +203,7 @@ TEST_CASE("[P7] hooks on several nodes that stand for one leaf all run, those on
   CHECK(log[3] == "accumulate");
 }
 
-TEST_CASE("[P7] a hook may let go of the root and of what is requested") {
+TEST_CASE("[P7] a hook may release the root and the requested values") {
   Tape tape;
   const Var x = tape.leaf(0.5);
   auto inner = std::make_unique<Var>(tape.apply<prim::exp>({x}));
@@ -372,7 +372,7 @@ TEST_CASE("[P7] a replacement of the wrong type is refused, naming hook and node
   all(message([&](Hooked& h) { h.w.on_accumulate(wrong); }), {"hook on accumulation", "\"w\"", "f64[2]"});
 }
 
-TEST_CASE("[P7] a hook on what was not recorded, or under a key that is not its own, is refused") {
+TEST_CASE("[P7] a hook on a value that was not recorded, or under a key that is not its own, is refused") {
   Hooked h;
   const auto nothing = [](HookContext<Tensor>&) {};
   CHECK(kind_of([&] { eager::before_node<Tensor>({}, nothing); }) == ErrorKind::invalid_argument);

@@ -79,7 +79,7 @@ TEST_CASE("[P5] the error says where the node was recorded") {
   CHECK(contains(message, "layer.cpp:17"));
 }
 
-TEST_CASE("[P5] nodes that saved nothing run again; only what needs freed values is refused") {
+TEST_CASE("[P5] nodes that saved nothing run again; only those that need freed values are refused") {
   Tape tape;
   const Var x = tape.leaf(0.3);
   const Var y = tape.leaf(0.5);
@@ -127,7 +127,7 @@ TEST_CASE("[P5] create_graph keeps in any case") {
   CHECK(item(run(Spy(), {root_of(y)}), x) == doctest::Approx(std::cos(0.3)));
 }
 
-TEST_CASE("[P5] a node that did not run keeps what it saved") {
+TEST_CASE("[P5] a node that did not run keeps its saved values") {
   Tape tape;
   const Var x = tape.leaf(0.3);
   const Var z = tape.leaf(0.5);

@@ -75,7 +75,7 @@ TEST_CASE("a view of nothing, and indices beyond a node's, are refused") {
   refused([&] { leaf.saved_name(0); }, "0 saved operands, got 0");
 }
 
-TEST_CASE("[P7] many hooks of one node, and what a removed one held goes at once") {
+TEST_CASE("[P7] many hooks of one node, and the objects of a removed one are released at once") {
   Misused pair;
   constexpr int many = 200'000;
   std::vector<HookHandle> hooks;

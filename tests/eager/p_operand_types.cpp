@@ -131,7 +131,7 @@ TEST_CASE("[P7] an empty callback is refused where it is entered, before slots c
   refused([](HookContext<Tensor>& context) { context.end().add({}); });
 }
 
-TEST_CASE("[P8] a gradient that does not fit what the slot holds names the leaf") {
+TEST_CASE("[P8] a gradient that does not fit the slot's content names the leaf") {
   Tape tape;
   Leaf<Tensor> leaf(tape.recorder.keys(), "w");
   leaf.set_gradient(vec({1, 2}));

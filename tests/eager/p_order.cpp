@@ -42,7 +42,7 @@ TEST_CASE("[P1] consumers that the roots do not reach are not waited for, and do
   CHECK(spy.names() == std::vector<std::string>{"cos", "sin"});
 }
 
-TEST_CASE("[P1] a root inside the graph waits for the roots behind it") {
+TEST_CASE("[P1] a root inside the graph waits for the roots after it") {
   Tape tape;
   const Var x = tape.leaf(0.3);
   const Var y = tape.apply<prim::sin>({x});

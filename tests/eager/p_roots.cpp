@@ -179,7 +179,7 @@ TEST_CASE("[P4] one output of a node with several can be captured") {
   CHECK(gradients.requested()[1].value->item<double>() == doctest::Approx(std::cos(0.3)));
 }
 
-TEST_CASE("[P4] what leads only to another output than the captured one does not run") {
+TEST_CASE("[P4] nodes on a path only to another output than the captured one do not run") {
   Tape tape;
   const Var x = tape.leaf(0.3);
   const std::vector<Var> pair = sine_and_cosine(tape, x);
@@ -244,7 +244,7 @@ TEST_CASE("[P4] very many outputs of one node can be captured, in linear time") 
   for (const auto& gradient : gradients.requested()) REQUIRE(gradient.value->item<double>() == 1.0);
 }
 
-TEST_CASE("[P4] the same value twice is refused, and what is not there says why") {
+TEST_CASE("[P4] the same value twice is refused, and the error for an absent one names the reason") {
   Diamond d;
   const Var unrelated = d.tape.leaf(1.0);
   const Var after = d.tape.apply<prim::sin>({d.out});

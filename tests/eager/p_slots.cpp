@@ -50,7 +50,7 @@ TEST_CASE("[P8] returned instead: slots are left alone") {
   CHECK_FALSE(m.b.gradient().has_value());
 }
 
-TEST_CASE("[P8] what the user holds of a slot never changes, though sums are made in place") {
+TEST_CASE("[P8] a gradient that the user holds never changes, though sums are made in place") {
   Model m;
   Spy spy;
   run(spy, {m.root}, into_slots());
@@ -215,7 +215,7 @@ TEST_CASE("[P8] a slot is freed with its leaf, or when it is cleared") {
   CHECK(Counted::live == before);
 }
 
-TEST_CASE("[P8] what comes to a leaf whose Leaf is gone is returned, and holds nothing for good") {
+TEST_CASE("[P8] a gradient for a leaf without a Leaf is returned, and keeps nothing alive") {
   const int before = Counted::live;
   for (const bool in_call : {false, true}) {
     CAPTURE(in_call);

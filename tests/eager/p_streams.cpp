@@ -30,7 +30,7 @@ TEST_CASE("[P11] a node runs on the stream of its forward and waits for the stre
   CHECK(machine.first_race() == "");
 }
 
-TEST_CASE("[P11] on one stream nobody waits") {
+TEST_CASE("[P11] on one stream there are no waits") {
   Machine machine;
   MachineTape tape(machine);
   const On caller(s1);
@@ -144,7 +144,7 @@ TEST_CASE("[P11] a seed that was made on another stream is waited for") {
   CHECK(machine.first_race() == "");
 }
 
-TEST_CASE("[P11] what a hook makes on the running thread's stream is waited for") {
+TEST_CASE("[P11] a result of a hook on the running thread's stream is waited for") {
   Machine machine;
   MachineTape tape(machine);
   Leaf<Placed> leaf(tape.recorder.keys(), "w", s1);
@@ -169,7 +169,7 @@ TEST_CASE("[P11] what a hook makes on the running thread's stream is waited for"
   CHECK(machine.first_race() == "");
 }
 
-TEST_CASE("[P11] what a hook after a node makes may be read on the node's stream by the hooks behind it") {
+TEST_CASE("[P11] a result of a hook after a node may be read on the node's stream by later hooks") {
   Machine machine;
   MachineTape tape(machine);
   const PlacedVar x = tape.leaf(0.3, s1);
@@ -216,7 +216,7 @@ TEST_CASE("[P11] random programs over many streams have no race, backward and at
   }
 }
 
-TEST_CASE("[P12] what a node returns on another device is refused") {
+TEST_CASE("[P12] a result of a node on another device is refused") {
   Machine machine;
   MachineTape tape(machine);
   const PlacedVar x = tape.leaf(0.3, s0);
@@ -231,7 +231,7 @@ TEST_CASE("[P12] what a node returns on another device is refused") {
   CHECK(run(machine, {placed_root(y)}, keep()).size() == 1);
 }
 
-TEST_CASE("[P12] so is what a hook puts on another device than what was there") {
+TEST_CASE("[P12] so is a hook's replacement on another device") {
   Machine machine;
   MachineTape tape(machine);
   const PlacedVar x = tape.leaf(0.3, s0);

@@ -164,7 +164,7 @@ class Unrestorable final : public eager::ThreadState {
   bool restores_;
 };
 
-TEST_CASE("[P13] what putting a thread's own state back throws comes to the caller, and the thread goes on") {
+TEST_CASE("[P13] an exception of restoring a thread's own state reaches the caller, and the thread goes on") {
   Tape tape;
   std::vector<Var> leaves;
   for (int i = 0; i < 4; ++i) leaves.push_back(tape.leaf(0.3 * (i + 1)));

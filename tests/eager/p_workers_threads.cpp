@@ -62,7 +62,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[P10] also when hooks after nodes replace what is summed") {
+TEST_CASE("[P10] also when hooks after nodes replace the summands") {
   Tape tape;
   std::vector<Var> leaves;
   for (int i = 0; i < 4; ++i) leaves.push_back(tape.leaf(0.31 * (i + 1)));
@@ -274,7 +274,7 @@ TEST_CASE("[P10] a detached caller is no problem, nor one that ends while its he
   CHECK(*done == 3);
 }
 
-TEST_CASE("[P10] a child after fork is not held up by what other threads were doing") {
+TEST_CASE("[P10] a child after fork is not blocked by the other threads of its parent") {
   if (with_tsan || with_asan) return;  // whose own allocators have locks that a child finds locked
   reference();                         // statics that another thread is making stay incomplete in a child
   std::atomic<bool> ends{false};

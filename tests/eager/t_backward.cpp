@@ -51,7 +51,7 @@ TEST_CASE("[T5] cotangents that are absent stay absent") {
   CHECK(call.outputs == 1);
 }
 
-TEST_CASE("[T5] values that nobody retained are computed first, and only those") {
+TEST_CASE("[T5] values that were not retained are computed first, and only those") {
   const RecordedGraph graph = graph_of(1, [](std::vector<Value> v) {
     const Value e = ops::exp(v[0]);
     return std::vector{e * e};
@@ -92,7 +92,7 @@ TEST_CASE("[T6] the result holds the leaves that require a gradient, and nothing
   CHECK(tape.executor.calls[0].inputs == 2);  // y and the cotangent
 }
 
-TEST_CASE("[T6] what was requested comes back in the order of the request, beside the leaves") {
+TEST_CASE("[T6] requested cotangents come back in the order of the request, beside the leaves") {
   CountedTape tape;
   const Var x = tape.leaf(3.0), y = tape.leaf(4.0), unused = tape.leaf(1.0);
   const Var a = tape.apply<prim::mul>(x, y);
@@ -302,7 +302,7 @@ TEST_CASE("[T8] with save_everything no rule runs before backward") {
   CHECK(context.transposes == 3);
 }
 
-TEST_CASE("[T8] under a cache key what rules gave is used again, and never under another key") {
+TEST_CASE("[T8] results of rules are reused under their cache key, and never under another key") {
   CountingContext first(Key128{71, 1}), second(Key128{71, 2});
   first.factor = 2.0;
   second.factor = 7.0;

@@ -106,7 +106,7 @@ TEST_CASE("[T10] x x differentiated twice: the second derivative is 2") {
   CHECK(tape.backward({entry->recorded, *entry->value}).at(x.who.key).value == 2.0);
 }
 
-TEST_CASE("[T10] misuse is an error that says what was expected") {
+TEST_CASE("[T10] misuse is an error with the expected argument") {
   CountedTape tape;
   const Var x = tape.leaf(3.0);
   const Var y = tape.apply<prim::sin>(x), z = tape.apply<prim::exp>(x);

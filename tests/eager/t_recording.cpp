@@ -15,7 +15,7 @@ RecordedGraph squared_exp() {  // exp(x)^2
   });
 }
 
-TEST_CASE("[T1] an invocation is described by graph, inputs, outputs and what is retained") {
+TEST_CASE("[T1] an invocation is described by graph, inputs, outputs and retained values") {
   CountedTape tape;
   const Var x = tape.leaf(0.5);
   SUBCASE("a leaf is known by its key alone, a constant by neither") {
@@ -186,7 +186,7 @@ TEST_CASE("[T4] outputs come back with key, trace, requires_grad and slot, and s
   CHECK(tape.backward(y[1], options).at(x.who.key).value == 5.0);
 }
 
-TEST_CASE("[T4] what was not recorded has a key alone") {
+TEST_CASE("[T4] a value that was not recorded has a key alone") {
   CountedTape tape;
   const Var c = CountedTape::constant(5.0);
   const Var y = tape.apply<prim::mul>(c, c);

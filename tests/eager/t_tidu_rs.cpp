@@ -31,7 +31,7 @@ TEST_CASE("[T9] eager: only seeded outputs are linearized") {
   CHECK(tape.executor.calls[0].outputs == 1);
 }
 
-TEST_CASE("[T9] eager: dependencies come before what needs them") {
+TEST_CASE("[T9] eager: dependencies come before their users") {
   CountedTape tape;
   const Var a = tape.leaf(3.0), b = tape.leaf(4.0);
   const Var z = tape.apply<prim::neg>(tape.apply<prim::add>(a, b));
@@ -79,7 +79,7 @@ TEST_CASE("[T9] eager: a sum of three with an inactive one in the middle") {
   CHECK(gradients.find(b.who.key) == nullptr);
 }
 
-TEST_CASE("[T9] eager: backward from the second output, and what is saved") {
+TEST_CASE("[T9] eager: backward from the second output, and the saved values") {
   const RecordedGraph graph = graph_of(1, [](std::vector<Value> v) { return std::vector{v[0], -v[0]}; });
   eager::RecorderOptions options;
   options.save_everything = true;

@@ -110,7 +110,7 @@ TEST_CASE("templates that a tape uses stay beyond the limit, and go when it is g
   CHECK(eager::template_statistics().bytes <= 5 * literal_bytes);
 }
 
-TEST_CASE("clearing gives back all that nobody uses, also what was compiled and recorded of it") {
+TEST_CASE("clearing frees all unused templates, also their compiled programs and recordings") {
   eager::clear_templates();
   compile_cache().clear();
   const std::size_t start = eager::template_statistics().bytes;
@@ -135,7 +135,7 @@ TEST_CASE("clearing gives back all that nobody uses, also what was compiled and 
   CHECK(eager::template_statistics().bytes <= start);
 }
 
-TEST_CASE("what executors keep in a slot counts") {
+TEST_CASE("entries of executors in a slot count") {
   struct Large {
     std::size_t kept_bytes() const { return std::size_t{1} << 20; }
   };

@@ -110,7 +110,7 @@ TEST_CASE("timeline: recording and backward of a small program") {
       std::any_of(events.begin(), events.begin() + 2, [](const ProfileEvent& e) { return e.end > e.begin; }));
 }
 
-TEST_CASE("timeline: what is not recorded is no event") {
+TEST_CASE("timeline: operations that are not recorded are no events") {
   Profile profile;
   eager::RecorderOptions recording;
   recording.profile = &profile;

@@ -148,7 +148,7 @@ TEST_CASE("graphs on the tape are transposed once where there is nothing of 16 b
   }
 }
 
-TEST_CASE("hooks see sums of the value's dtype, and what they leave goes on") {
+TEST_CASE("hooks see sums of the value's dtype, and their replacements go on") {
   const Type type(bf16);
   std::vector<Type> seen;
   Tape tape;
@@ -262,7 +262,7 @@ TEST_CASE("a sum that leaves the range of f16 is found in anomaly mode where it 
   }
 }
 
-TEST_CASE("whichever conversion fails, nothing is left behind and the next call works") {
+TEST_CASE("whichever conversion fails, nothing remains and the next call works") {
   class Failing final : public eager::BackwardExecutor<Counted> {
    public:
     bool wide_accumulation() const override { return true; }

@@ -73,7 +73,7 @@ TEST_CASE("in a while_loop, the step and the operation") {
   CHECK(contains(forward, "log (" + here(line) + "): its result f64[] has 1 infinity"));
 }
 
-TEST_CASE("in cond the branch, and in what is called the operation, at any depth") {
+TEST_CASE("in cond the branch, and in a called graph the operation, at any depth") {
   const Setting s;
   const std::string branch = within([&] {
     (void)cond(
@@ -96,7 +96,7 @@ TEST_CASE("in cond the branch, and in what is called the operation, at any depth
                  ", at step 1\n  within it first in operation 0, scan ("));
 }
 
-TEST_CASE("what is finite inside is not accused, and operations of one primitive need no such line") {
+TEST_CASE("inner values that are finite are not accused, and operations of one primitive need no such line") {
   const Setting s;
   CHECK(contains(within([&] { sum(sqrt(s.w - 1.0)).backward(); }), "none in: "));
   CHECK_NOTHROW(

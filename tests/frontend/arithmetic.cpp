@@ -112,7 +112,7 @@ TEST_CASE("logarithms, lengths and sums of exponentials: values and gradients") 
   }
 }
 
-TEST_CASE("numbers in the place of what is none") {
+TEST_CASE("numbers that replace NaN and infinities") {
   const double most = std::numeric_limits<double>::max();
   const Array x = array({1.0, nan, inf, -inf});
   CHECK(elements(nan_to_num(x)) == std::vector<double>{1, 0, most, -most});
@@ -153,7 +153,7 @@ TEST_CASE("equal and nearly equal") {
                  "[array_equal] expected Arrays with a value"));
 }
 
-TEST_CASE("how many are not 0, and what stands in the middle") {
+TEST_CASE("the number of nonzero elements, and the median") {
   const Array x = array({{0.0, 1.0, nan}, {0.0, 0.0, 2.0}});
   CHECK(count_nonzero(x).item<int>() == 3);
   CHECK(count_nonzero(x).dtype() == i64);

@@ -61,7 +61,7 @@ TEST_CASE("grids") {
   CHECK(contains(error_of([&] { (void)meshgrid({x, y}, "yx"); }), "got \"yx\""));
 }
 
-TEST_CASE("diagonals and what neighbours differ by") {
+TEST_CASE("diagonals and differences of neighbours") {
   const Array v = random_array({3}, 2), m = random_array({4, 5}, 3);
   for (const std::int64_t k : {-5, -3, -1, 0, 1, 2, 5}) {
     const Array full = diag(v, k);

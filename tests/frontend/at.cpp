@@ -155,7 +155,7 @@ TEST_CASE("rows at integers are set and added to") {
 double least(double a, double v) { return std::min(a, v); }
 double greatest(double a, double v) { return std::max(a, v); }
 
-TEST_CASE("the least and the greatest of what goes to rows at integers") {
+TEST_CASE("the minimum and the maximum of values for rows at integers") {
   const auto lower = [](const Array& a, const Array& i, const Array& v) { return a.at(i).min(v); };
   const auto raise = [](const Array& a, const Array& i, const Array& v) { return a.at(i).max(v); };
   const Array x = random_array({rows, columns}, 14);
@@ -322,7 +322,7 @@ TEST_CASE("misuse of indices and of at") {
   refused(error_of([&] { (void)x[Array()]; }), "expected Arrays with a value", __LINE__);
 }
 
-TEST_CASE("what a mask leaves out brings no infinity into gradients") {
+TEST_CASE("masked elements bring no infinity into gradients") {
   const double inf = std::numeric_limits<double>::infinity();
   const Array one = array({false, true}), none = array({false, false});
   CHECK(grad([&](const Array& v) {

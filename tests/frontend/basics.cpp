@@ -131,7 +131,7 @@ constexpr bool is_updated = requires(const Array& z) {
 || requires(const Array& z) { std::declval<To>() /= z; }
 || requires(const Array& z) { std::declval<To>().assign(z); };
 
-TEST_CASE("what a function returns is not assigned to") {
+TEST_CASE("the result of a function cannot be assigned to") {
   const Array y = arange(3.0);
   static_assert(std::is_same_v<decltype(y[0]), Array>);
   static_assert(!std::is_assignable_v<decltype(y[0]), Array>);

@@ -117,7 +117,7 @@ TEST_CASE("the same lazily and on hot paths") {
   }
 }
 
-TEST_CASE("what the compile cache holds of lazy programs counts their data") {
+TEST_CASE("the compile cache counts the data of lazy programs") {
   const SmallCaches caches;
   const Lazy lazy;
   for (int i = 0; i < 40; ++i) {

@@ -149,7 +149,7 @@ struct CompiledAll16 {
   Array a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p;
 };
 
-TEST_CASE("which classes are structures is told when they are compiled") {
+TEST_CASE("which classes are structures is known at compile time") {
   using frontend_detail::arrays_of, frontend_detail::has_fields;
   CHECK(has_fields<CompiledModel>);
   CHECK(has_fields<CompiledHidden>);
@@ -192,7 +192,8 @@ TEST_CASE("compile() tells text by its characters and numbers by all of their di
   CHECK(by_number(x, Number(3.5))[0].item() == 3.5);
 }
 
-TEST_CASE("compile() tells text within structures by its characters, and other members by what they are") {
+TEST_CASE(
+    "compile() distinguishes text within structures by its characters, and other members by their values") {
   struct Options {
     std::string_view mode;
     std::int64_t times;
@@ -254,7 +255,7 @@ TEST_CASE("a compiled function that uses an Array of an outer trace keeps nothin
   CHECK(step.num_traced() == 1);
 }
 
-TEST_CASE("what a compiled function computes of parameters from outside follows them") {
+TEST_CASE("values that a compiled function computes from outside parameters follow them") {
   const Array x = array({{1.0, 2.0}, {-0.5, 3.0}});
   Array w = array({{1.0, 2.0}, {3.0, -1.0}}), b = array({0.5, -0.5});
   w.set_requires_grad();
@@ -316,7 +317,7 @@ TEST_CASE("what a compiled function computes of parameters from outside follows 
   CHECK(contains(error_of([&] { (void)keeps(x); }), "returns what it computes and keeps nothing"));
 }
 
-TEST_CASE("a compiled function that leaves what it computes outside of it is refused") {
+TEST_CASE("a compiled function that stores its results outside of it is refused") {
   const Array x = array({1.0, 2.0, 3.0});
   const int line = __LINE__ + 1;
   const auto refused = [&](const auto& f) {
@@ -406,7 +407,7 @@ TEST_CASE("an Array in an optional is differentiated like any other") {
   CHECK(elements(grad<1>(f)(x, std::optional<Array>(scale)).value()) == std::vector<double>{1, 4});
 }
 
-TEST_CASE("gradients do not pass what a traced function computes under no_grad") {
+TEST_CASE("gradients do not pass values that a traced function computes under no_grad") {
   const auto f = [](const Array& x) { return sum(no_grad([&] { return x * x; }) * x); };
   const Array x = array({1.0, 2.0, 3.0});
   const std::vector<double> wanted{1, 4, 9};
@@ -425,7 +426,7 @@ TEST_CASE("gradients do not pass what a traced function computes under no_grad")
   CHECK(elements(jacrev([&](const Array& a) { return sum(whole(a) * a); })(x)) == elements(sin(x)));
 }
 
-TEST_CASE("what is traced under no_grad has derivatives") {
+TEST_CASE("a function traced under no_grad has derivatives") {
   const auto cube = [](const Array& x) { return sum(x * x * x); };
   const Array x = array({1.0, 2.0});
   const auto compiled = compile(cube);
@@ -464,7 +465,7 @@ struct ComputesAtExit {
 };
 ComputesAtExit computes_at_exit;
 
-TEST_CASE("what is static may compute while the program ends") {
+TEST_CASE("static objects may compute while the program ends") {
   computes_at_exit.array = array({1.0, 2.0});
   CHECK(sum(computes_at_exit.array * 2.0).item() == 6.0);  // computes once more at the very end
 }

@@ -64,7 +64,7 @@ TEST_CASE("complex numbers are operands on either side") {
   }
 }
 
-TEST_CASE("a complex number takes the precision of what it meets") {
+TEST_CASE("a complex number takes the precision of the other operand") {
   const std::complex<float> single(1.5F, 0.25F);
   CHECK((ones({2}, f16) * c).dtype() == c64);
   CHECK((ones({2}, f32) * c).dtype() == c64);

@@ -110,7 +110,7 @@ struct State {
   int steps;
 };
 
-TEST_CASE("cond: predicates and operands of any form, results of structures, what both capture") {
+TEST_CASE("cond: predicates and operands of any form, results of structures, common captures") {
   const auto twice = [](const Array& x) { return x * 2.0; };
   const auto half = [](const Array& x) { return x * 0.5; };
   CHECK(cond(true, twice, half, 3.0).item<double>() == 6.0);
@@ -149,7 +149,7 @@ TEST_CASE("cond: predicates and operands of any form, results of structures, wha
   CHECK(grad(safe)(Array(4.0)).item<double>() == 0.25);
 }
 
-TEST_CASE("cond: what a function computes of captured Arrays alone is a part of it") {
+TEST_CASE("cond: computations on captured Arrays alone are part of the function") {
   const auto log_or_zero = [&](const Array& x) {
     return cond(
         x > 0.0, [&] { return log(x); }, [&] { return x * 0.0; });
@@ -207,7 +207,7 @@ TEST_CASE("cond: what a function computes of captured Arrays alone is a part of 
         }).find("traced") != std::string::npos);
 }
 
-TEST_CASE("switch_case: of a tuple, a vector or an array of functions, with the index moved into range") {
+TEST_CASE("switch_case: of a tuple, a vector or an array of functions, with the index clamped to the range") {
   const auto sines = [](const Array& x) { return sin(x); };
   const auto squares = [](const Array& x) { return x * x; };
   const auto zero = [](const Array& x) { return zeros(x.shape()); };
@@ -315,7 +315,7 @@ TEST_CASE("cond: a custom rule may choose, for tangents and for values") {
 }
 
 // The other branch has infinite derivatives, at a point or of a residual.
-TEST_CASE("gradients of what vmap maps have nothing of branches and steps that are not taken") {
+TEST_CASE("gradients under vmap have nothing of branches and steps that are not taken") {
   const auto rows_alone = [](const auto& f, const Array& m) {
     std::vector<Array> rows;
     for (std::int64_t i = 0; i < m.shape(0); ++i) rows.push_back(grad(f)(m[i]));
@@ -379,7 +379,7 @@ TEST_CASE("gradients of what vmap maps have nothing of branches and steps that a
   CHECK(grad(of_number)(Array(1.0)).item<double>() == -4.0);
 }
 
-TEST_CASE("cond: what does not fit is refused with what was expected") {
+TEST_CASE("cond: signatures that do not fit are refused, with the expected one") {
   const auto says = [](const auto& body, const std::string& text) {
     const std::string message = error_of(body);
     CHECK_MESSAGE(message.find(text) != std::string::npos, message);

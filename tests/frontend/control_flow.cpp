@@ -52,7 +52,7 @@ struct Problem {
   Array dh = random_array({3}, 7), dxs = random_array({5, 3}, 8);
 };
 
-TEST_CASE("scan: value and derivatives are those of the loop written out") {
+TEST_CASE("scan: value and derivatives are those of the unrolled loop") {
   const Problem p;
   for (const bool lazily : {false, true}) {
     std::optional<Lazy> lazy;
@@ -196,7 +196,7 @@ TEST_CASE("scan: nested, within a checkpoint and of one, with a custom rule insi
   CHECK(grad(f)(Array(3.0)).item<double>() == 1.0);
 }
 
-TEST_CASE("scan: what does not fit is refused with what was expected") {
+TEST_CASE("scan: signatures that do not fit are refused, with the expected one") {
   const auto sums = [](const Array& c, const Array& x) { return std::pair(c + x, c); };
   const auto says = [](const auto& body, const std::string& text) {
     const std::string message = error_of(body);

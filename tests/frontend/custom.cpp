@@ -132,7 +132,7 @@ TEST_CASE("custom_vjp: a cotangent that reads none has its value whatever else i
   CHECK(is(grad(second, {1})(x, aux)[0], 0.5));
 }
 
-TEST_CASE("custom rules that read what the function returned alone have second derivatives on the tape too") {
+TEST_CASE("custom rules that read the function's result alone have second derivatives on the tape too") {
   const auto root = [](const Array& a) {  // y of y³ + y = a, by Newton's method
     Array y = ones_like(a);
     for (int i = 0; i < 20; ++i) y = y - (y * y * y + y - a) / (3.0 * y * y + 1.0);
@@ -190,7 +190,7 @@ const auto scaled_checkpoint = [](const Array& w, const Array& x) {
   return sum(checkpoint([&](const Array& t) { return tanh(t * w); })(x));
 };
 
-TEST_CASE("checkpoint: what is captured has its derivatives, in every mode") {
+TEST_CASE("checkpoint: captured Arrays have their derivatives, in every mode") {
   const Array c = array({1.0, 2.0, 3.0}), x = array({0.5, 0.25, 2.0}), v = array({1.0, -2.0, 0.5});
   const auto same = [](const Array& got, const Array& expected) {
     REQUIRE(got.type() == expected.type());
@@ -241,7 +241,7 @@ TEST_CASE("checkpoint: captures of captures, of data and of integers, in checkpo
   }
 }
 
-TEST_CASE("custom rules: data that is captured is constant, what has a derivative is refused by name") {
+TEST_CASE("custom rules: captured data is constant, a captured Array with a derivative is refused by name") {
   const Array c = array({1.0, 2.0, 3.0}), x = array({0.5, 0.25, 2.0});
   const auto by_jvp = [&](const Array& w, const Array& other) {
     return custom_jvp([&](const Array& t) { return t * w; },
@@ -285,7 +285,7 @@ TEST_CASE("custom rules: data that is captured is constant, what has a derivativ
   CHECK(max(abs(no_grad([&] { return by_vjp(w, w)(x); }) - x * c)).item() == 0.0);
 }
 
-TEST_CASE("custom_jvp: a rule that adds to the tangent what is none is refused in every mode") {
+TEST_CASE("custom_jvp: a rule that adds a constant to the tangent is refused in every mode") {
   const auto with_rule = [](const auto& rule) {
     return custom_jvp([](const Array& x) { return x * 1.0; }, rule);
   };

@@ -110,7 +110,7 @@ Array scaled_solve(const Array& k, const Array& b, double scale) {
                     })(k, b);
 }
 
-TEST_CASE("custom rules that call their own function, which is made anew in each call") {
+TEST_CASE("custom rules that call their own function, which is a new one in each call") {
   const double k = 2.0;
   check_orders([](const Array& a) { return solve(a, Array(3.0)); }, k,
                {-3.0 / (k * k), 6.0 / (k * k * k), -18.0 / (k * k * k * k)});

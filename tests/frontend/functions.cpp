@@ -105,7 +105,7 @@ TEST_CASE("functions without a gradient") {
   CHECK_FALSE((leaf > 1).requires_grad());
 }
 
-TEST_CASE("what is not a number stays so in relu, in all modes") {
+TEST_CASE("NaN stays NaN in relu, in all modes") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto f = [](const Array& x) { return relu(x); };
   const Array x = array({-1.0, nan, -0.0, 2.0});
@@ -261,7 +261,7 @@ TEST_CASE("softmax: every element within the roundings of its formula, and one d
   }
 }
 
-TEST_CASE("log_softmax keeps what large numbers differ by") {
+TEST_CASE("log_softmax keeps differences of large numbers") {
   const double first = -std::log1p(std::exp(-1.0));
   for (const double base : {0.0, 1e4, -1e4, 4e6}) {
     const auto y = elements(log_softmax(array({base, base - 1}, f32)));

@@ -20,7 +20,7 @@ std::set<const void*> places(const Arrays& arrays) {
   return result;
 }
 
-TEST_CASE("what is moved into a compiled function and nobody else has is written over") {
+TEST_CASE("an Array that is moved into a compiled function and has no other reference is overwritten") {
   if (units().empty()) return;
   const auto step = compile(moments_and_parameters);
   const Array x = random_array({120, 90}, 1);
@@ -42,7 +42,7 @@ TEST_CASE("what is moved into a compiled function and nobody else has is written
   for (std::size_t k = 0; k < 2; ++k) CHECK(elements(state[k]) == elements(plain[k]));
 }
 
-TEST_CASE("what somebody else has, or a gradient may ask for, is kept") {
+TEST_CASE("an Array with another reference, or whose gradient may be needed, is kept") {
   const auto step = compile(moments_and_parameters);
   const Array x = random_array({120, 90}, 1), m = random_array({120, 90}, 3), w = random_array({120, 90}, 2);
   const Arrays expected = step(m, w, x);
@@ -99,7 +99,7 @@ TEST_CASE("what somebody else has, or a gradient may ask for, is kept") {
   }
 }
 
-TEST_CASE("what is moved into a compiled function in lazy mode, or traced, has the same values") {
+TEST_CASE("an Array that is moved into a compiled function in lazy mode, or traced, has the same values") {
   const auto step = compile(moments_and_parameters);
   const Array x = random_array({120, 90}, 1), m = random_array({120, 90}, 3), w = random_array({120, 90}, 2);
   const Arrays expected = step(m, w, x);

@@ -28,7 +28,7 @@ TEST_CASE("graphs of calls are kept while they are used, and go when others have
   CHECK(kept <= 2 * 4096);
 }
 
-TEST_CASE("a loop over more positions than the nearest cache has room for makes nothing anew") {
+TEST_CASE("a loop over more positions than the nearest cache can hold makes nothing again") {
   constexpr std::int64_t rows = 1500;
   const Array m = random_array({rows, 3}, 5);
   const auto total = [&] {

@@ -112,7 +112,7 @@ TEST_CASE("the same compiled, by jvp of jvp, and by both in turn") {
   });
 }
 
-TEST_CASE("derivatives of outputs that were read along the way stay what they are") {
+TEST_CASE("derivatives of outputs that were read along the way are unchanged") {
   // Several outputs of the same operations, each of which saves values of the others.
   Array x(high_point);
   x.set_requires_grad();

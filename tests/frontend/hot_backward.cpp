@@ -139,7 +139,7 @@ TEST_CASE("[G3] [G4] a backward call on a tape that is not the same runs as it i
       20);
 }
 
-TEST_CASE("[G3] what a backward call reads of a forward that was evaluated before is what each node saved") {
+TEST_CASE("[G3] a backward call reads the saved values of nodes whose forward was evaluated before") {
   const auto train_apart = [] {
     std::vector<double> seen;
     Model m;
@@ -169,7 +169,7 @@ TEST_CASE("[G3] what a backward call reads of a forward that was evaluated befor
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-10));
 }
 
-TEST_CASE("[G3] [G4] tapes that differ in one value or one edge are told apart") {
+TEST_CASE("[G3] [G4] tapes that differ in one value or one edge are distinguished") {
   const Array x = random_array({4}, 1), c = random_array({4}, 2);
   const auto program = [&](std::vector<double>& seen) {
     const Array w = leaf(random_array({4}, 3)), u = leaf(random_array({4}, 4));
@@ -236,14 +236,14 @@ TEST_CASE("[G3] [G4] [P5] a backward call with other options runs as it is") {
               20);
 }
 
-TEST_CASE("[G3] [G4] [P8] gradients are added to what is in the slots") {
+TEST_CASE("[G3] [G4] [P8] gradients are added to the content of the slots") {
   check_alike({{.what = "of the last step", .keeps_slots = true},
                {.what = "a gradient that was put there",
                 .between = [](Model& m, Array&, Array&) { m.u.set_grad(m.u.detach() * 3.0); }}},
               20);
 }
 
-TEST_CASE("[G4] [C9] what a hot tape saved and was written to is an error of its backward") {
+TEST_CASE("[G4] [C9] a saved value of a hot tape that was written to is an error of its backward") {
   check_alike(
       {{.what = "an operand",
         .between = [](Model& m, Array&, Array&) { m.x.required().tensor.mutable_data<double>()[0] += 0.0; },
@@ -276,7 +276,7 @@ TEST_CASE("[G3] [P7] hooks of a hot tape are called") {
   }
 }
 
-TEST_CASE("[G2] [G3] gradients of a hot backward are there for whoever asks, whenever") {
+TEST_CASE("[G2] [G3] gradients of a hot backward are there for any reader at any time") {
   std::vector<double> plain, hot;
   const auto program = [](std::vector<double>& seen) {
     Model m;
@@ -308,7 +308,7 @@ TEST_CASE("[G2] [G3] gradients of a hot backward are there for whoever asks, whe
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-10));
 }
 
-TEST_CASE("[G3] leaves over one storage are told apart on a hot tape") {
+TEST_CASE("[G3] leaves over one storage are distinguished on a hot tape") {
   const auto program = [](std::vector<double>& seen) {
     Array w = leaf(random_array({6}, 1));
     Array v(w.tensor());
@@ -338,7 +338,8 @@ TEST_CASE("[G3] leaves over one storage are told apart on a hot tape") {
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-10));
 }
 
-TEST_CASE("[C7] what a hot tape saved goes with its backward, and tapes without one go with their values") {
+TEST_CASE(
+    "[C7] saved values of a hot tape go with its backward, and tapes without one go with their values") {
   const HotPaths guard;
   Model m;
   std::weak_ptr<int> alive;

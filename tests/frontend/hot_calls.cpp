@@ -30,7 +30,7 @@ void check_steps(const std::function<void(int, Seen&)>& step, std::uint64_t min_
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(hot[i] == doctest::Approx(plain[i]).epsilon(1e-12));
 }
 
-TEST_CASE("[G1] [G4] nothing of a hot sequence is looked up but what comes otherwise") {
+TEST_CASE("[G1] [G4] only unexpected operations of a hot sequence are looked up") {
   const Array x = random_array({6}, 1), w = leaf(random_array({6}, 2));
   const HotPaths guard;
   HotStatistics before;
@@ -79,7 +79,7 @@ TEST_CASE("[G4] calls in one place differ in the types of leaves") {
       4 * 20);
 }
 
-TEST_CASE("[G3] [G4] calls in one place differ in what requires a gradient") {
+TEST_CASE("[G3] [G4] calls at one position differ in the operands that require a gradient") {
   const Array x = random_array({5}, 1), w = leaf(random_array({5}, 2)), u = leaf(random_array({5}, 3));
   check_steps(
       [&](int step, Seen& seen) {
@@ -101,7 +101,7 @@ TEST_CASE("[G3] [G4] calls in one place differ in what requires a gradient") {
       5 * 20);
 }
 
-TEST_CASE("[G3] the tape of known calls has operands and results, and all outputs of what made them") {
+TEST_CASE("[G3] the tape of known calls has operands and results, and all outputs of their nodes") {
   const Array x = random_array({4, 4}, 1), w = leaf(random_array({4, 4}, 2));
   check_steps(
       [&](int, Seen& seen) {
@@ -114,7 +114,7 @@ TEST_CASE("[G3] the tape of known calls has operands and results, and all output
       5 * 30);
 }
 
-TEST_CASE("[G3] the tape of known calls tells what was written to since") {
+TEST_CASE("[G3] the tape of known calls detects writes since then") {
   const Array w = leaf(random_array({4}, 1));
   const HotPaths guard;
   const std::uint64_t before = hot_statistics().known;
@@ -146,7 +146,7 @@ TEST_CASE("[G3] the tape of known calls says where they stand") {
   }
 }
 
-TEST_CASE("[G3] transforms see what known calls use from outside") {
+TEST_CASE("[G3] transforms see the Arrays from outside that known calls use") {
   const Array w = leaf(random_array({4}, 1)), x = random_array({4}, 2);
   check_steps(
       [&](int, Seen& seen) {
@@ -160,7 +160,7 @@ TEST_CASE("[G3] transforms see what known calls use from outside") {
       2 * 30);
 }
 
-TEST_CASE("[G1] a sequence of known calls that nobody reads is evaluated when it ends") {
+TEST_CASE("[G1] a sequence of known calls without readers is evaluated when it ends") {
   const Array x = random_array({5}, 1);
   const HotPaths guard;
   std::uint64_t before = 0;
@@ -181,7 +181,7 @@ TEST_CASE("[G1] a sequence of known calls that nobody reads is evaluated when it
   }
 }
 
-TEST_CASE("[G4] an error in a known call comes from the call, and what comes next is as ever") {
+TEST_CASE("[G4] an error in a known call comes from the call, and later calls work as usual") {
   const Array x = random_array({5}, 1), wrong = random_array({4}, 2);
   const HotPaths guard;
   for (int i = 0; i < steps; ++i) {

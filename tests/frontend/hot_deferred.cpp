@@ -53,7 +53,7 @@ void check_alike(std::int64_t columns, const Body& body) {
   CHECK(distance(hot.w, plain.w) < 1e-12);
 }
 
-TEST_CASE("[G2] a gradient that nobody has read yet is there for who reads it") {
+TEST_CASE("[G2] a gradient that has not been read yet is there for its reader") {
   const HotStatistics before = hot_statistics();
   check_alike(121, [](Descent& d) {
     std::vector<Array> read{d.gradient().copy()};
@@ -66,7 +66,7 @@ TEST_CASE("[G2] a gradient that nobody has read yet is there for who reads it") 
   CHECK(hot_statistics().recomputed > before.recomputed);
 }
 
-TEST_CASE("[G2] a gradient is of what was read, whatever is written there since") {
+TEST_CASE("[G2] a gradient is that of the values that were read, whatever is written there since") {
   check_alike(122, [](Descent& d) {
     const Array held = d.gradient();
     Tensor rows = d.x.tensor();
@@ -82,7 +82,7 @@ TEST_CASE("[G2] a gradient is of what was read, whatever is written there since"
   });
 }
 
-TEST_CASE("[G2] a gradient that nobody has read yet is an operand of what comes next") {
+TEST_CASE("[G2] a gradient that has not been read yet is an operand of later operations") {
   check_alike(129, [](Descent& d) {
     const Array norm = sqrt(sum(square(d.gradient())));
     return std::vector<Array>{norm + 0.0};
@@ -114,7 +114,7 @@ TEST_CASE("[G2] a gradient that nobody has read yet is an operand of what comes 
   CHECK(hot_statistics().recomputed > before.recomputed);
 }
 
-TEST_CASE("[G2] a gradient that is a product turned round is left and read like others") {
+TEST_CASE("[G2] a gradient that is a transposed matmul is deferred and read like others") {
   const auto train = [] {
     Array w = leaf(random_array({134, 10, 16}, 1, 0.1));
     const Array x = random_array({160, 8}, 2), y = random_array({8, 134}, 3);
@@ -196,7 +196,7 @@ TEST_CASE("[G2] gradients that are read in each step are computed in it") {
   CHECK(after.deferred - before.deferred < steps / 10);
 }
 
-TEST_CASE("[G2] a gradient may be what is read first of a step") {
+TEST_CASE("[G2] a gradient may be the first value of a step that is read") {
   const auto train = [] {
     Array w = leaf(random_array({160, 135}, 1, 0.1));
     const Array x = random_array({8, 160}, 2), y = random_array({8, 135}, 3);
@@ -218,7 +218,7 @@ TEST_CASE("[G2] a gradient may be what is read first of a step") {
   CHECK(train() == doctest::Approx(plain));
 }
 
-TEST_CASE("[G2] what is no product of smaller arrays is left to nobody") {
+TEST_CASE("[G2] results that are no matmul of smaller arrays are not deferred") {
   const HotPaths guard;
   const HotStatistics before = hot_statistics();
   Array w = leaf(random_array({120, 90}, 1)), v = leaf(random_array({100, 90}, 2));

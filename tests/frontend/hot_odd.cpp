@@ -20,7 +20,7 @@ void check_as_without(const std::function<std::vector<double>()>& body) {
 }
 
 // Memory that is not the library's cannot be recorded: the other operand was taken up by then.
-TEST_CASE("[G4] an operation that is given up behind the last result of a hot step") {
+TEST_CASE("[G4] an operation that is abandoned after the last result of a hot step") {
   for (const int period : {2, 3, 4}) {
     check_as_without([period] {
       std::vector<double> seen;
@@ -40,8 +40,7 @@ TEST_CASE("[G4] an operation that is given up behind the last result of a hot st
   }
 }
 
-TEST_CASE(
-    "[G4] what was taken up of an operation that was given up at the beginning of a step is let go of") {
+TEST_CASE("[G4] leaves of an operation that was abandoned at the beginning of a step are released") {
   const HotPaths hot;
   const Array x = random_array({4}, 1);
   double memory[4] = {1, 2, 3, 4};
@@ -97,7 +96,7 @@ TEST_CASE("[G4] another operand of a hot loop comes to require a gradient, and a
   }
 }
 
-TEST_CASE("[G2] what a hot backward call does not come to goes backward later") {
+TEST_CASE("[G2] values that a hot backward call does not reach go backward later") {
   const Graph graph = trace([](const Array& a, const Array& b) { return sin(a) + floor(b); },
                             random_array({4}, 1), random_array({4}, 2));
   for (const int period : {1, 20}) {

@@ -38,7 +38,7 @@ void check_close(const std::vector<double>& a, const std::vector<double>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-10));
 }
 
-TEST_CASE("[G1] a repeated sequence is noticed, compiled and run compiled; it can be turned off") {
+TEST_CASE("[G1] a repeated sequence is detected, compiled and run compiled; it can be turned off") {
   const Array x = random_array({5, 4}, 5), t = random_array({5, 2}, 6);
   std::vector<Array> plain = parameters(), hot = parameters();
   const std::vector<double> expected = train(plain, x, t, 40);
@@ -123,7 +123,7 @@ TEST_CASE("[G3] forward and backward are both hot, whatever is still pending whe
   CHECK(distance(gradient, 2.0 * sin(d) * d * (cos(d) * d + sin(d))) <= 1e-12);
 }
 
-TEST_CASE("[G4] what deviates in the middle runs to the right result, once, and the detector recovers") {
+TEST_CASE("[G4] a deviation in the middle runs to the right result, once, and the detector recovers") {
   const auto program = [](int round) {
     std::vector<double> results;
     Array x = leaf(random_array({6}, 1));
@@ -168,7 +168,7 @@ TEST_CASE("[G4] what deviates in the middle runs to the right result, once, and 
   }
 }
 
-TEST_CASE("[G4] what is pending when a sequence ends before its time runs then") {
+TEST_CASE("[G4] operations that are pending when a sequence ends early run then") {
   const HotPaths guard;
   const Array x = random_array({6}, 1);
   Array y, z;
@@ -184,7 +184,7 @@ TEST_CASE("[G4] what is pending when a sequence ends before its time runs then")
   CHECK_FALSE(is_promise(other));
 }
 
-TEST_CASE("[G4] a failure in a batch is reported, and what failed can be had later") {
+TEST_CASE("[G4] a failure in a batch is reported, and failed values can be computed later") {
   static bool broken = false;
   static int runs = 0;
   static const CpuExecutor fragile = cpu().with_kernel("sin", [](const KernelCall& call) {
@@ -211,7 +211,7 @@ TEST_CASE("[G4] a failure in a batch is reported, and what failed can be had lat
   CHECK(runs <= before + 2);
 }
 
-TEST_CASE("equal layers inside a longer sequence are told from it") {
+TEST_CASE("equal layers inside a longer sequence are distinguished from it") {
   const HotPaths guard;
   std::vector<Array> weights;
   for (unsigned i = 0; i < 8; ++i) weights.push_back(leaf(random_array({5, 5}, i, 0.4)));
@@ -229,7 +229,7 @@ TEST_CASE("equal layers inside a longer sequence are told from it") {
   CHECK(expected_since(before) > 5000);
 }
 
-TEST_CASE("[G3] [G4] forward, backward and reads at random give what plain eager runs give") {
+TEST_CASE("[G3] [G4] forward, backward and reads at random have the results of plain eager runs") {
   // A long run in which loops of random programs come and go.
   std::mt19937_64 random(9);
   std::size_t operations = 0;

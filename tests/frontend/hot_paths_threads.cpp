@@ -42,7 +42,7 @@ TEST_CASE("[G5] threads with sequences of their own do not disturb each other") 
   CHECK(hot_statistics().expected == 0);
 }
 
-TEST_CASE("[G5] who writes to what one thread reads leaves what waits on another") {
+TEST_CASE("[G5] a writer to values that one thread reads does not affect pending values of another") {
   std::atomic<int> stage{0}, wrong{0};
   const auto wait_for = [&](int wanted) {
     while (stage < wanted) std::this_thread::yield();
@@ -77,7 +77,7 @@ TEST_CASE("[G5] who writes to what one thread reads leaves what waits on another
   CHECK(wrong == 0);
 }
 
-TEST_CASE("[G3] [G5] what hot backward calls promised is read by another thread while they go on") {
+TEST_CASE("[G3] [G5] lazy tensors of hot backward calls are read by another thread while they go on") {
   std::atomic<int> wrong{0};
   const Array x = array({0.5, -1.0, 2.0});
   Array w = array({0.1, 0.2, 0.3});
@@ -104,7 +104,7 @@ TEST_CASE("[G3] [G5] what hot backward calls promised is read by another thread 
   CHECK(backwards() > 20);
 }
 
-TEST_CASE("[G3] [G4] threads that read at once what a hot step makes see what one thread does") {
+TEST_CASE("[G3] [G4] threads that read results of a hot step at once see those of one thread") {
   using namespace tidu::test;
   Array plain = leaf(random_array({120, 90}, 1)), plain_m = zeros({120, 90}, f64);
   std::vector<double> expected, seen;

@@ -25,7 +25,7 @@ void read_all(const Array& x, std::vector<double>& into) {
   for (const double element : elements(x)) into.push_back(element);
 }
 
-TEST_CASE("[G1] [G4] the same operations on other operands are told from what was followed") {
+TEST_CASE("[G1] [G4] the same operations on other operands are distinguished from replayed ones") {
   const Array x = random_array({5}, 1), y = random_array({5}, 2);
   check_hot(
       [&](std::vector<double>& seen) {
@@ -61,7 +61,7 @@ TEST_CASE("[G2] whatever else is referred to in one repetition has its value") {
       300);
 }
 
-TEST_CASE("[G2] promises that are left of one repetition stay what they were") {
+TEST_CASE("[G2] lazy tensors that remain from one repetition are unchanged") {
   const HotPaths guard;
   const Array x = random_array({4}, 1);
   std::vector<Tensor> tensors;
@@ -78,7 +78,7 @@ TEST_CASE("[G2] promises that are left of one repetition stay what they were") {
     CHECK(distance(Array(tensors[i]), sin(x + static_cast<double>(i))) <= 1e-15);
 }
 
-TEST_CASE("[G4] what is written to between and inside repetitions is read as it was") {
+TEST_CASE("[G4] values that are written to between and inside repetitions are read as they were") {
   check_hot(
       [](std::vector<double>& seen) {
         const Array x = random_array({4}, 1);
@@ -95,7 +95,7 @@ TEST_CASE("[G4] what is written to between and inside repetitions is read as it 
 }
 
 TEST_CASE(
-    "[N6] [G4] what was met by an operation that ran at once after all, and written to then, is not stale") {
+    "[N6] [G4] an operand of an operation that ran at once after all, and written to then, is not stale") {
   const Array x = random_array({4}, 1), y = random_array({4}, 2);
   Tensor data = x.tensor();
   double outside[] = {1.0, 2.0, 3.0, 4.0};
@@ -113,7 +113,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[G1] what came twice in a row is no sequence yet") {
+TEST_CASE("[G1] two equal repetitions are no sequence yet") {
   std::vector<Array> others;
   for (std::int64_t n = 1; n <= 40; ++n) others.push_back(random_array({n, 3}, 1));
   const Array x = random_array({4}, 1);
@@ -171,7 +171,7 @@ TEST_CASE("[G1] each of many programs in a repetition is compiled") {
       30 * 20 * 20);
 }
 
-TEST_CASE("[G4] a sequence that is left in the middle loses nothing of what it was") {
+TEST_CASE("[G4] a sequence that is left in the middle loses none of its values") {
   const Array x = random_array({6}, 1), y = random_array({2, 3}, 2);
   for (int place = 0; place < 6; ++place) {
     CAPTURE(place);
@@ -204,7 +204,8 @@ TEST_CASE("[G4] a sequence that is left in the middle loses nothing of what it w
   }
 }
 
-TEST_CASE("[G4] executors that change in a hot sequence each run what was recorded for them") {
+TEST_CASE(
+    "[G4] executors that change in a hot sequence each run the operations that were recorded for them") {
   static std::uint64_t sines = 0;
   const CpuExecutor counting = cpu().with_kernel("sin", [](const KernelCall& call) {
     ++sines;
@@ -229,7 +230,7 @@ TEST_CASE("[G4] executors that change in a hot sequence each run what was record
   CHECK(sines == 20);
 }
 
-TEST_CASE("[G4] an executor that is assigned to within a hot sequence runs what comes behind") {
+TEST_CASE("[G4] an executor that is assigned to within a hot sequence runs the later operations") {
   const auto with_sin = [](double value) {
     return cpu().with_kernel("sin", [value](const KernelCall& call) {
       double* y = call.output().mutable_data<double>();

@@ -33,7 +33,7 @@ void check_loops(unsigned count, std::size_t extent) {
   }
 }
 
-TEST_CASE("[G2] [G3] [G4] loops drawn at random give with hot paths what they give without") {
+TEST_CASE("[G2] [G3] [G4] random loops have the same results with hot paths as without") {
   const unsigned count = static_cast<unsigned>(scaled(60));
   const HotStatistics before = hot_statistics();
   check_loops(count, 4);
@@ -43,7 +43,7 @@ TEST_CASE("[G2] [G3] [G4] loops drawn at random give with hot paths what they gi
 }
 
 // Arrays of 64 KiB and more: a new value of a parameter may be written over the old one.
-TEST_CASE("[G2] [G3] [G4] loops drawn at random lend the memory of their parameters, and give the same") {
+TEST_CASE("[G2] [G3] [G4] random loops donate the memory of their parameters, with the same results") {
   check_loops(static_cast<unsigned>(scaled(40)), 8200);
 }
 

@@ -39,7 +39,7 @@ double total(const Array& array) {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-7 * (1.0 + std::abs(a)) || (a != a && b != b); }
 
-TEST_CASE("[G5] loops drawn at random, and readers of what they promise") {
+TEST_CASE("[G5] random loops, and readers of their lazy tensors") {
   constexpr unsigned num_loops = 3;
   const unsigned count = static_cast<unsigned>(scaled(6));
   std::atomic<unsigned> wrong{0}, running{num_loops};

@@ -61,7 +61,7 @@ void check_close(const std::vector<double>& a, const std::vector<double>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-9));
 }
 
-TEST_CASE("[G3] [G4] a hot loop changes its parameters as a plain one does, whoever refers to them") {
+TEST_CASE("[G3] [G4] a hot loop changes its parameters as a plain one does, whatever refers to them") {
   for (const Seen seen : {Seen::by_nobody, Seen::by_a_tensor, Seen::by_the_tape, Seen::by_a_detached_array}) {
     CAPTURE(static_cast<int>(seen));
     const Trained plain = train(seen);
@@ -78,7 +78,7 @@ TEST_CASE("[G3] [G4] a hot loop changes its parameters as a plain one does, whoe
 }
 
 // Large enough for a new value of a parameter to be written over the old one.
-TEST_CASE("[G3] [G4] parameters that are written over are nobody else's") {
+TEST_CASE("[G3] [G4] parameters that are overwritten have no other reference") {
   for (const Seen seen : {Seen::by_nobody, Seen::by_a_tensor, Seen::by_the_tape, Seen::by_a_detached_array}) {
     CAPTURE(static_cast<int>(seen));
     const Trained plain = train(seen, 130, 70);
@@ -136,7 +136,7 @@ TEST_CASE("[G3] a hot step of several layers writes each of its weights where it
 }
 
 // A fusion without generated code as a whole reads it again after the step that replaces it.
-TEST_CASE("[G3] [G4] what is read in several passes is not written over in the first") {
+TEST_CASE("[G3] [G4] an operand that is read in several passes is not overwritten in the first") {
   const auto train = [] {
     const Array x = random_array({120, 90}, 1);
     Array w = abs(random_array({120, 90}, 2)) + 0.5;

@@ -31,7 +31,7 @@ const CpuExecutor& fragile() {
   return executor;
 }
 
-TEST_CASE("[N1] operations give promises at once: type known, no data, tracked") {
+TEST_CASE("[N1] operations return lazy tensors at once: type known, no data, tracked") {
   const Array x = random_array({3, 4}, 1), w = random_array({4, 5}, 2);
   const Lazy lazy;
   CHECK(lazy_enabled());
@@ -52,7 +52,7 @@ TEST_CASE("[N1] operations give promises at once: type known, no data, tracked")
   CHECK(lazy_statistics().pending == before + 3);
 }
 
-TEST_CASE("[N1] a promise that nobody refers to costs no computation") {
+TEST_CASE("[N1] a lazy tensor without a reference costs no computation") {
   const Array x = random_array({3}, 1);
   const Since since;
   Array y = x;
@@ -68,7 +68,8 @@ TEST_CASE("[N1] a promise that nobody refers to costs no computation") {
   CHECK(lazy_statistics().pending == 0);
 }
 
-TEST_CASE("[N2] reading evaluates exactly what it needs, and what was made is a leaf from then on") {
+TEST_CASE(
+    "[N2] a read evaluates exactly the operations that it needs, and their results are leaves from then on") {
   const Array x = random_array({10}, 1);
   const Array plain = exp(sin(x)) * 2.0;
   const Lazy lazy;
@@ -130,7 +131,7 @@ TEST_CASE("[N3] one look-up finds the program: nothing is built for a structure 
   CHECK(distance(first, sum(tanh(x * w) + x)) <= 1e-13);
 }
 
-TEST_CASE("[N3] permuted, repeated and symmetric targets are told apart") {
+TEST_CASE("[N3] permuted, repeated and symmetric targets are distinguished") {
   const Array x = random_array({4}, 1), y = random_array({4}, 2);
   for (int repeat = 0; repeat < 3; ++repeat) {
     const Lazy lazy;
@@ -170,7 +171,7 @@ TEST_CASE("[N3] permuted, repeated and symmetric targets are told apart") {
   }
 }
 
-TEST_CASE("[N4] the key covers what changes the program, and nothing else") {
+TEST_CASE("[N4] the key covers all that changes the program, and nothing else") {
   const auto run = [](const Array& x, const Array& y, const auto& f) {
     const Since since;
     Array result;
@@ -232,7 +233,7 @@ TEST_CASE("[N4] the key covers what changes the program, and nothing else") {
   CHECK(run(x, y, product).first);
 }
 
-TEST_CASE("[N5] a failure leaves every promise as it was, and a later read tries again") {
+TEST_CASE("[N5] a failure leaves every lazy tensor unchanged, and a later read tries again") {
   const ExecutorGuard guard(fragile());
   const Array x = leaf(random_array({5}, 1));
   Array y, z, unharmed, gradient;
@@ -262,7 +263,7 @@ TEST_CASE("[N5] a failure leaves every promise as it was, and a later read tries
   CHECK(distance(gradient, 4.0 * sin(x * 2.0) * cos(x * 2.0)) <= 1e-14);
 }
 
-TEST_CASE("[N5] one promise that fails does not keep others from their values") {
+TEST_CASE("[N5] one lazy tensor that fails does not keep others from their values") {
   const ExecutorGuard guard(fragile());
   const Array x = leaf(random_array({5}, 1));
   Array bad, good, ended, lost;
@@ -388,7 +389,8 @@ TEST_CASE("[N6] forward and backward of a step are one run of one program") {
 }
 
 TEST_CASE(
-    "[N7] what a function does between arguments and results is a graph, to print, transform and replay") {
+    "[N7] the operations of a function between arguments and results are a graph, to print, transform and "
+    "replay") {
   const auto f = [](const Array& x, const Array& y) { return sum(sin(x) * y); };
   const Lazy lazy;
   const Array x = random_array({3}, 1) * 2.0, y = random_array({3}, 2);  // a promise

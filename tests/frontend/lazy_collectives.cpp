@@ -51,7 +51,7 @@ TEST_CASE("[N8] collectives run when they are called, whatever is read") {
   CHECK(exchanges.operands == std::vector<double>{1.0, 10.0, 5.0});
 }
 
-TEST_CASE("[G4] a collective whose result nobody reads runs in a hot sequence as in any") {
+TEST_CASE("[G4] a collective whose result has no reader runs in a hot sequence as in any") {
   Exchanges exchanges;
   const CpuExecutor executor = exchanges.executor();
   const ExecutorGuard in_force(executor);

@@ -10,7 +10,7 @@
 namespace tidu::test {
 namespace {
 
-TEST_CASE("[N8] [G4] which of several results is wanted is part of what is known of a program") {
+TEST_CASE("[N8] [G4] the wanted results of several are part of the key of a program") {
   const Array x = random_array({6, 2}, 1);
   const std::vector<Array> parts = split(x, 3);
   const auto factors = linalg::qr(x);
@@ -32,7 +32,7 @@ TEST_CASE("[N8] [G4] which of several results is wanted is part of what is known
   }
 }
 
-TEST_CASE("[N6] what another thread's scope read, or another thread writes, is not stale") {
+TEST_CASE("[N6] values that another thread's scope read, or another thread writes, are not stale") {
   const Array w = random_array({3}, 1);
   const Array before = w.copy();
   Tensor storage = w.tensor();
@@ -50,7 +50,7 @@ TEST_CASE("[N6] what another thread's scope read, or another thread writes, is n
   CHECK(z.tensor().at(1).real() == doctest::Approx(3 * before.tensor().at(1).real()));
 }
 
-TEST_CASE("[N6] what is written to after it was used is read as it was") {
+TEST_CASE("[N6] a value that is written to after it was used is read as it was") {
   Array x = array({1.0, 2.0});
   Tensor data = x.tensor();
   const Lazy lazy;
@@ -136,7 +136,7 @@ class Counting final : public TensorOperands<eager::BackwardExecutor<Tensor>> {
   mutable std::size_t operations = 0, outputs = 0;
 };
 
-TEST_CASE("[N1] [N2] operations that are evaluated because they are many give what is referred to alone") {
+TEST_CASE("[N1] [N2] operations that are evaluated because they are many give only values with references") {
   const Counting counting;
   const ExecutorGuard guard(counting);
   const Lazy lazy;
@@ -156,7 +156,7 @@ std::size_t compile(const Graph& graph) { return graph.num_operations(); }
 
 Array square_of(const Array& x) { return x * x; }
 
-TEST_CASE("compile() takes what can be called, and leaves graphs to others of its name") {
+TEST_CASE("compile() takes callables, and leaves graphs to other functions of its name") {
   using namespace other;
   Graph graph = trace([](const Array& x) { return sin(x) + x; }, f64);
   CHECK(compile(graph) == 2);
@@ -174,7 +174,7 @@ TEST_CASE("compile() takes what can be called, and leaves graphs to others of it
   CHECK(tidu::compile(Last())(x).item() == 9.0);
 }
 
-TEST_CASE("what is assigned while a function is traced are the elements of then") {
+TEST_CASE("an assignment while a function is traced assigns the elements of then") {
   Array target = zeros({3}), chosen = zeros({3});
   const Array online = leaf(ones({3})), plain = array({1.0, 2.0, 3.0});
   const auto f = compile([&](const Array& x) {
@@ -200,7 +200,7 @@ TEST_CASE("what is assigned while a function is traced are the elements of then"
   CHECK(elements(chosen) == std::vector<double>{1, 2, 3});
 }
 
-TEST_CASE("a traced function that writes to a parameter is told to return the new value") {
+TEST_CASE("a traced function that writes to a parameter gets an error that says to return the new value") {
   Array w = leaf(2.0);
   const auto step = [&](const Array& x) {
     no_grad([&] { w -= 0.1; });
@@ -214,7 +214,7 @@ TEST_CASE("a traced function that writes to a parameter is told to return the ne
   CHECK(w.item() == 2.0);
 }
 
-TEST_CASE("a compiled function says what to do where it reads elements") {
+TEST_CASE("a compiled function that reads elements gets an error with advice") {
   const auto f = compile([](const Array& x) { return x.item() > 0.0 ? x : -x; });
   const std::string error = error_of([&] { (void)f(Array(1.0)); });
   CHECK(contains(error, "[Array::item] expected an Array with data, got one that is being traced"));

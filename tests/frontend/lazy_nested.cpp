@@ -77,7 +77,8 @@ TEST_CASE("a kernel may choose executors and compute while an operation runs tha
 }
 
 TEST_CASE(
-    "what another thread promised may choose executors while an operation takes it up that is recorded") {
+    "the computation of another thread's lazy tensor may choose executors while it is an operand of a "
+    "recorded operation") {
   const CpuExecutor nested = with_sin(0.0);
   const Array x = array({0.1, 0.2}), w = leaf(array({3.0, 4.0}));
   Array y;
@@ -206,7 +207,7 @@ TEST_CASE("[N5] a value that needs itself is refused") {
   CHECK(distance(y, sin(x)) <= 1e-15);
 }
 
-TEST_CASE("[N5] [N9] what failed is computed later by the executor that it was recorded for") {
+TEST_CASE("[N5] [N9] failed operations are computed later by the executor that they were recorded for") {
   const CpuExecutor first = with_sin(0.0), second = with_sin(7.0);
   const Array x = random_array({5}, 1);
   const auto fail = [] { throw std::runtime_error("out of order"); };

@@ -5,7 +5,7 @@
 
 using namespace tidu;
 
-TEST_CASE("[N5] a chain of 200,000 promises is recorded, evaluated and dropped") {
+TEST_CASE("[N5] a chain of 200,000 lazy tensors is recorded, evaluated and dropped") {
   Array x(0.5);
   x.set_requires_grad();
   const auto chain = [&] {

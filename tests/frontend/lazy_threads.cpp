@@ -11,7 +11,7 @@
 
 using namespace tidu;
 
-TEST_CASE("[N3] threads with traces of their own share what was compiled") {
+TEST_CASE("[N3] threads with traces of their own share compiled programs") {
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -32,7 +32,7 @@ TEST_CASE("[N3] threads with traces of their own share what was compiled") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("[N2] a promise may be read, used and dropped on another thread") {
+TEST_CASE("[N2] a lazy tensor may be read, used and dropped on another thread") {
   for (int round = 0; round < 20; ++round) {
     const Lazy lazy;
     const Array x(1.5);
@@ -66,7 +66,7 @@ static Graph with_constant() {
   return builder.build({constant + x});
 }
 
-TEST_CASE("[N5] a thread that waits for another one's compilation keeps nobody from its promises") {
+TEST_CASE("[N5] a thread that waits for another one's compilation keeps no thread from its lazy tensors") {
   // A constant is folded: its kernel runs while the program is compiled by the first thread that needs it,
   // and reads a lazy tensor of the second one.
   std::atomic<bool> promised{false}, folding{false}, asking{false};
@@ -110,7 +110,7 @@ TEST_CASE("[N5] a thread that waits for another one's compilation keeps nobody f
   CHECK(seen == 6.0);
 }
 
-TEST_CASE("[N2] what one thread has promised is an operand of another one's promises") {
+TEST_CASE("[N2] a lazy tensor of one thread is an operand of another one's") {
   const Lazy lazy;
   const Array x(1.5), theirs = (x + 1.0) * 2.0;
   double seen = 0.0;
@@ -126,7 +126,7 @@ TEST_CASE("[N2] what one thread has promised is an operand of another one's prom
   CHECK(theirs.item() == 5.0);
 }
 
-TEST_CASE("[N6] a promise outlives the thread that made it") {
+TEST_CASE("[N6] a lazy tensor outlives the thread that made it") {
   Array y;
   std::thread maker([&y] {
     const Lazy lazy;

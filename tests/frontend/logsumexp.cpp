@@ -34,7 +34,7 @@ TEST_CASE("logsumexp is the primitive's, over any axes, of any size of numbers a
   CHECK(logsumexp(random_array({2, 3}, 1), 1, true).shape() == Shape{2, 1});
 }
 
-TEST_CASE("logsumexp of infinities, of nothing and of what is no number") {
+TEST_CASE("logsumexp of infinities, of nothing and of NaN") {
   const auto of = [](const std::vector<double>& x) {
     return logsumexp(array(x, {static_cast<std::int64_t>(x.size())})).item();
   };
@@ -101,7 +101,7 @@ TEST_CASE("elements that are the infinite greatest share logsumexp's derivative 
   CHECK(std::isnan(elements(grad(sums)(array({infinite, NAN})))[0]));
 }
 
-TEST_CASE("a row of -inf behind where poisons no gradient") {
+TEST_CASE("a row of -inf after where poisons no gradient") {
   const Array x = array({0.0, 1.0, -infinite, -infinite}, {2, 2});
   const auto masked = [](const Array& a) {
     const Array sums = logsumexp(a, 1);

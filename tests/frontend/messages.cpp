@@ -41,7 +41,7 @@ TEST_CASE("a place in a header is not taken for the user's") {
   CHECK_FALSE(contains(error, "array.hpp"));
 }
 
-TEST_CASE("what several elements are as a condition is asked for by all() or any()") {
+TEST_CASE("several elements as a condition give an error that suggests all() or any()") {
   const Array x = array({1.0, -2.0});
   const std::string error = error_of([&] {
     if (x > 0.0) return;
@@ -99,7 +99,7 @@ TEST_CASE("transforms name themselves, once") {
   says(error_of([&] { (void)jvp(bent, x, x); }), "jvp", "in jvp(f64[3])");
 }
 
-TEST_CASE("what fails in a compiled function names the place of compile too") {
+TEST_CASE("an error in a compiled function names the location of compile too") {
   CpuOptions options;
   options.check_indices = true;
   const CpuExecutor checks(options);
@@ -185,7 +185,7 @@ std::size_t executed(const eager::Profile& profile, std::string_view name) {
       }));
 }
 
-TEST_CASE("a profile has functions that run as one graph, and what lazy mode evaluates") {
+TEST_CASE("a profile has functions that run as one graph, and lazy evaluations") {
   const Array x = array({1.0, 2.0});
   eager::Profile profile;
   const ProfileGuard guard(profile);
@@ -319,7 +319,7 @@ TEST_CASE("functions with derivatives of their own refuse Arrays without a value
   CHECK(checkpoint(f)(x).shape() == Shape{2});
 }
 
-TEST_CASE("a pullback refuses what is no cotangent for each result") {
+TEST_CASE("a pullback refuses arguments that are no cotangent for each result") {
   const auto two = [](const Array& a) { return std::vector<Array>{a * a, sin(a)}; };
   const Array x = array({1.0, 2.0});
   const auto check = [&](const auto& pullback) {
@@ -344,7 +344,7 @@ TEST_CASE("a pullback refuses what is no cotangent for each result") {
   CHECK(elements(gradient) == std::vector<double>{2, 4});
 }
 
-TEST_CASE("pools of an Array without spatial axes say what they expect") {
+TEST_CASE("pools of an Array without spatial axes name the expected axes") {
   for (const auto& pool : {max_pool, avg_pool}) {
     const std::string error = error_of([&] {
       (void)pool(ones({4, 4}), {2, 2}, {}, "VALID", Where::current());
@@ -413,7 +413,7 @@ TEST_CASE("an Array that outlived its trace is refused at the user's place") {
   CHECK(contains(called, here(__LINE__ - 2)));
 }
 
-TEST_CASE("hooks and names of what is being traced are refused for that, not for want of a gradient") {
+TEST_CASE("hooks and names on traced Arrays are refused as such, not for want of a gradient") {
   const auto hooked = [](const Array& a) {
     Array y = a * a;
     y.register_hook([](const Array&) {});

@@ -26,7 +26,7 @@ TEST_CASE("gradients add up over calls until they are cleared") {
   CHECK(x.grad()->item() == 7.0);
 }
 
-TEST_CASE("leaves and what is computed from them") {
+TEST_CASE("leaves and values computed from them") {
   const Array x = leaf(2.0);
   const Array y = x * x;
   CHECK(x.is_leaf());
@@ -181,7 +181,7 @@ TEST_CASE("anomaly mode names operation and place") {
   CHECK(contains(backward, "sqrt"));
 }
 
-TEST_CASE("anomaly mode looks at what runs under NoGrad, and records nothing of it") {
+TEST_CASE("anomaly mode checks operations that run under NoGrad, and records none of them") {
   Array p = leaf(0.0);
   const AnomalyGuard guard;
   const NoGrad off;
@@ -197,7 +197,7 @@ TEST_CASE("anomaly mode looks at what runs under NoGrad, and records nothing of 
   CHECK_FALSE(cos(p).requires_grad());
 }
 
-TEST_CASE("anomaly mode looks at what hooks leave of gradients that go to no operation") {
+TEST_CASE("anomaly mode checks the replacements of hooks for gradients that go to no operation") {
   const AnomalyGuard guard;
   const auto spoil = [](const Array&) { return Array(std::nan("")); };
   const Array x = leaf(1.0);
@@ -211,7 +211,7 @@ TEST_CASE("anomaly mode looks at what hooks leave of gradients that go to no ope
   CHECK(contains(error_of([&] { grad_of(y * y, {y}); }), "non-finite cotangent of output 0 of sin"));
 }
 
-TEST_CASE("a profile has what ran, was recorded and differentiated") {
+TEST_CASE("a profile has executions, recordings and differentiations") {
   eager::Profile profile;
   const Array x = leaf(2.0);
   {

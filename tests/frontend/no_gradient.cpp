@@ -17,7 +17,8 @@ Array leaf_named(const char* name) {
   return leaf;
 }
 
-TEST_CASE("backward from what reaches its leaf through operations without derivative names them") {
+TEST_CASE(
+    "backward from a root that reaches its leaf only through operations without derivative names them") {
   const Array w = leaf_named("w");
   const std::string start =
       "[Array::backward] expected an Array that depends on a leaf which requires a gradient, got f64[] that "
@@ -83,7 +84,7 @@ TEST_CASE("explain says where an Array was detached") {
   CHECK(explain(w, sum(w.detach() * w)).status == eager::Explanation::Status::present);
 }
 
-TEST_CASE("what is detached under an ExplainGuard is a constant as ever") {
+TEST_CASE("a detached Array under an ExplainGuard is a constant as usual") {
   const ExplainGuard guard;
   Array w = leaf_named("w");
   Array constant = w.detach(), computed = sin(w).detach();

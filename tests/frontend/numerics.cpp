@@ -398,7 +398,7 @@ TEST_CASE("gradients") {
   CHECK_FALSE(places.requires_grad());
 }
 
-TEST_CASE("numerical functions say what was expected, what came, and where") {
+TEST_CASE("numerical functions name the expected and the actual argument, and the location") {
   const Array x = random_array({3, 4}, 1), v = random_array({4}, 2), key = random::key(0);
   struct Row {
     std::function<void()> call;

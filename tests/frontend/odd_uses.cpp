@@ -41,7 +41,7 @@ TEST_CASE("a dtype that is none is a typed error everywhere") {
   CHECK(elements(x.to(f32)) == std::vector<double>{1, 2});
 }
 
-TEST_CASE("set_requires_grad names what requires a gradient already") {
+TEST_CASE("set_requires_grad names values that require a gradient already") {
   const auto name_of = [](const Array& x) {
     const eager::EagerOutput root = tape_output(sum(x * 2.0));
     return eager::to_json(std::span(&root, 1));
@@ -171,7 +171,7 @@ TEST_CASE("destructors of a thread may compute and differentiate") {
   CHECK(before == at_end);
 }
 
-TEST_CASE("what a thread has promised by a mode that it never left is kept when it ends") {
+TEST_CASE("a lazy tensor of a thread that never left its mode is evaluated when the thread ends") {
   struct Modes {
     std::optional<Lazy> lazy;
     std::optional<HotPaths> hot;
@@ -299,7 +299,7 @@ TEST_CASE("a whole power of whole numbers is one, whatever the exponent") {
   }
 }
 
-TEST_CASE("means and variances of 16 bits are what f32 makes of them") {
+TEST_CASE("means and variances of 16 bits are those of f32, rounded") {
   for (const DType dtype : {f16, bf16}) {
     CHECK(mean(full({100}, 32768.0, dtype)).item() == 32768.0);  // of a sum that f16 does not hold
     CHECK(mean(ones({100000}, dtype)).item() == 1.0);            // nor this count

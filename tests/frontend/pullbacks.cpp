@@ -67,7 +67,7 @@ TEST_CASE("derivatives of a pullback by its cotangent") {
   CHECK(distance(vmap(grad(g))(stack({v, t}))[0], gradient) < 1e-12);
 }
 
-TEST_CASE("derivatives of a mapped pullback by what the function reads") {
+TEST_CASE("derivatives of a mapped pullback by the Arrays that the function reads") {
   // J of w x² is diag(2 w x); E = Σ weights J².
   const Array weights = random_array({3, 3}, 10), x = random_array({3}, 11), w = random_array({3}, 12);
   const Array diagonals = diagonal(weights);
@@ -114,7 +114,7 @@ TEST_CASE("a pullback of structures, some results of which have no derivative") 
                  "expected a cotangent of type f64[4] for result 0, got f64[3]"));
 }
 
-TEST_CASE("what else is half traced: tangents over data, checkpoints, custom derivatives") {
+TEST_CASE("other half-traced uses: tangents over data, checkpoints, custom derivatives") {
   const Array x = random_array({4}, 15), jacobian = mixed.jacobian(x);
   const auto pushed = [&](const Array& t) { return jvp(mixed, x, t).second; };
   CHECK(distance(vmap(pushed)(eye(4)), jacobian.T()) < 1e-13);
@@ -132,7 +132,7 @@ TEST_CASE("what else is half traced: tangents over data, checkpoints, custom der
   CHECK(distance(vmap(vjp(tangent, x).second)(eye(4)), eye(4) * (10.0 * cos(x))) < 1e-13);
 }
 
-TEST_CASE("pullbacks refuse to trace what cannot be traced") {
+TEST_CASE("pullbacks refuse to trace functions that cannot be traced") {
   Array x = random_array({4}, 16).copy();
   const auto pullback = vjp(mixed, x).second;
   const auto asks = [](const Array& z) { return z[0].item() > 100 ? z : 2.0 * z; };

@@ -95,7 +95,7 @@ TEST_CASE("a maximum of many equal elements has the weight of one of them, in ea
   }
 }
 
-TEST_CASE("what clip does not pass on to x it passes on to a bound") {
+TEST_CASE("gradients that clip does not pass to x go to a bound") {
   const auto total = [](const Array& t) { return clip(t, t, t + 1.0); };
   CHECK(grad(total)(Array(3.0)).item() == 1.0);
   for (const double x : {-1.0, 0.0, 0.5, 1.0, 2.0}) {

@@ -105,7 +105,7 @@ TEST_CASE("anomaly mode names the inputs of an operation") {
   CHECK(contains(forward, "\n  its input 0 \"weights\" f64[2] has 1 zero, at [1]"));
 }
 
-TEST_CASE("what was changed in place is said to be copied, by a function that Arrays have") {
+TEST_CASE("the error for an operand that was changed in place suggests a copy by a function of Arrays") {
   Array x = array({1.0, 2.0});
   x.set_requires_grad();
   const Array y = sum(x * x);
@@ -122,7 +122,7 @@ TEST_CASE("what was changed in place is said to be copied, by a function that Ar
                  "choose between values by where() or maximum(), between computations by cond(), or"));
 }
 
-TEST_CASE("a backward that gives a cotangent of whole numbers is told of which input there is none") {
+TEST_CASE("a backward that gives a cotangent of integers gets an error that names the input") {
   const auto scaled = [](const Array& a, const Array& n) { return a * n.to(f64); };
   const auto forward = [](const Array& a, const Array& n) { return std::pair(a * n.to(f64), n); };
   const Array x = array({1.0, 2.0}), three(std::int64_t{3});

@@ -56,7 +56,7 @@ TEST_CASE("calls at once that add to one slot") {
   CHECK(x.grad()->item() == 4.0 * num_threads * rounds);
 }
 
-TEST_CASE("each thread records on what others recorded, and its modes are its own") {
+TEST_CASE("each thread records on values that others recorded, and its modes are its own") {
   Array x(0.5);
   x.set_requires_grad();
   const Array shared = sin(x);

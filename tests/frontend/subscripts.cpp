@@ -274,7 +274,7 @@ TEST_CASE("random subscripts read, set and add as plain loops do by NumPy's rule
   CHECK(repeated > 50);
 }
 
-TEST_CASE("what NumPy printed") {
+TEST_CASE("results of NumPy") {
   const Array x = arange(24).reshape({2, 3, 4}), r = array({1, 0});
   CHECK(same(x[{0, {}, r}], array({{1, 5, 9}, {0, 4, 8}})));                // x[0, :, r]: indices in front
   CHECK(same(x[{{}, r, r}], array({{5, 0}, {17, 12}})));                    // x[:, r, r]

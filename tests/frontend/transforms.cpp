@@ -19,7 +19,7 @@ Array cubic_sine_curvature(const Array& x) {
   return 6.0 * x * sin(x) + 6.0 * square(x) * cos(x) - pow(x, 3) * sin(x);
 }
 
-TEST_CASE("what users would want to write") {
+TEST_CASE("common uses") {
   const Array w = random_array({4, 3}, 1), b = random_array({3}, 2), x = random_array({5, 4}, 3);
   const Array y = one_hot(array({0, 1, 2, 1, 0}), 3);
   const auto step = value_and_grad(loss, {0, 1});
@@ -104,7 +104,7 @@ TEST_CASE("tangents of nested transforms do not mix") {
   CHECK(jvp(h, Array(3.0), Array(1.0)).second.item() == 24.0);
 }
 
-TEST_CASE("what a function uses from outside keeps its own gradient") {
+TEST_CASE("an Array that a function uses from outside keeps its own gradient") {
   Array w(1.5);
   w.set_requires_grad();
   const Array g = grad([&](const Array& x) { return w * x * x; })(2.0);  // 2 w x
@@ -130,7 +130,7 @@ TEST_CASE("what a function uses from outside keeps its own gradient") {
   CHECK_FALSE(no_grad([&] { return grad([&](const Array& x) { return w * x * x; })(2.0); }).requires_grad());
 }
 
-TEST_CASE("what a function gives from outside as it is keeps its own gradient") {
+TEST_CASE("an Array from outside that a function returns unchanged keeps its own gradient") {
   const auto by_value = [](const Array& v) {
     const auto made = value_and_grad([&](const Array& x) { return std::pair(x * x, v); })(Array(2.0));
     return made.first.first + 3.0 * made.first.second;
@@ -187,7 +187,7 @@ TEST_CASE("several results, vectors of Arrays, and arguments that are no Arrays"
   CHECK(compiled_gradients[0].item() == 5.0);
 }
 
-TEST_CASE("gradients of what nothing depends on are zeros") {
+TEST_CASE("gradients of Arrays on which nothing depends are zeros") {
   const auto f = [](const Array&, const Array& y) { return sum(y); };
   const auto gradients = grad(f, {0, 1})(array({1.0, 2.0}), array({3.0}));
   CHECK(elements(gradients[0]) == std::vector<double>{0, 0});

@@ -71,7 +71,7 @@ TEST_CASE("[traced] value_and_grad of a function with more results hands these o
       doctest::Contains("expected a function whose (first) result is a floating scalar"), Error);
 }
 
-TEST_CASE("[traced] vjp has one loop forward, and the pullback what it hands out") {
+TEST_CASE("[traced] vjp has one loop forward, and the pullback uses its results") {
   const Given given;
   const auto both = [](const Array& w, const Array& h, const Array& xs) {
     const auto [value, pullback] = vjp(recurrent, w, h, xs);

@@ -49,7 +49,7 @@ TEST_CASE("axes of vmap: from the end, one for a vector of Arrays, nested") {
   CHECK(vmap([](const Array&) { return Array(1.5); })(x).shape() == Shape{4});
 }
 
-TEST_CASE("vmap is differentiated, and keeps the gradient of what it uses from outside") {
+TEST_CASE("vmap is differentiated, and keeps the gradient of Arrays that it uses from outside") {
   const Array x = random_array({5, 3}, 10), v = random_array({5, 3}, 11);
   const auto norm = [](const Array& u) { return sum(pow(u, 3) * sin(u)); };
   const auto of_all = [&](const Array& all) { return sum(vmap(norm)(all)); };

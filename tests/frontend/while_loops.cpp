@@ -53,7 +53,7 @@ Array newton_loop(const Array& a, int steps) {
   return x;
 }
 
-TEST_CASE("while_loop: value and derivatives are those of the loop written out") {
+TEST_CASE("while_loop: value and derivatives are those of the unrolled loop") {
   const Array a = abs(random_array({4}, 1)) + 0.5, v = random_array({4}, 2), u = random_array({4}, 3);
   const int steps = steps_for(a);
   for (const bool lazily : {false, true}) {
@@ -344,7 +344,7 @@ TEST_CASE("while_loop: a rule of one's own for a loop without a bound has revers
   same(grad([&](const Array& x) { return sum(looped(3)(x) * v); })(a), 0.5 * v / sqrt(a), 1e-9);
 }
 
-TEST_CASE("loops: what does not fit is refused with what was expected") {
+TEST_CASE("loops: signatures that do not fit are refused, with the expected one") {
   const auto says = [](const auto& body, const std::string& text) {
     const std::string message = error_of(body);
     CHECK_MESSAGE(message.find(text) != std::string::npos, message);

@@ -35,7 +35,7 @@ void refuses_number(const F& f, const char* function, const char* number) {
 
 }  // namespace
 
-TEST_CASE("a Number keeps what it is made of") {
+TEST_CASE("a Number keeps its original value") {
   static_assert(Number(odd).whole() == odd && Number(odd).is_whole());
   static_assert(Number(true).dtype() == bool_ && Number(true).whole() == 1);
   static_assert(Number(3).dtype() == i32 && Number('a').dtype() == i32 && Number(3L).dtype() == i64);
@@ -46,7 +46,7 @@ TEST_CASE("a Number keeps what it is made of") {
   static_assert(Number(std::uint64_t{1} << 62).whole() == std::int64_t{1} << 62);
 }
 
-TEST_CASE("what converts to a number is one") {
+TEST_CASE("objects that convert to a number are numbers") {
   enum Level { low = 1, high = 4 };
   static_assert(Number(high).is_whole() && Number(high).whole() == 4);
   const std::vector<bool> bits{false, true};
@@ -98,7 +98,7 @@ TEST_CASE("numbers that meet numbers have the dtype of both") {
   CHECK(where(yes, 1, 2.5).dtype() == f64);
 }
 
-TEST_CASE("what a dtype does not hold is refused, with the place") {
+TEST_CASE("numbers that a dtype cannot represent are refused, with the location") {
   const Array x(Tensor::scalar(std::int32_t{1}));
   const std::int64_t big = 3000000000;
   refuses_number([&] { return x + big; }, "[add]", "3000000000");

@@ -35,7 +35,7 @@ CpuExecutor executor(int threads, bool fuse, bool block, bool everywhere) {
 }  // namespace
 
 TEST_CASE(
-    "random graphs give what the reference gives, fused or not, in loops or not, on one thread or two") {
+    "random graphs have the results of the reference, fused or not, in loops or not, on one thread or two") {
   const CpuExecutor usual = executor(2, true, true, false), one = executor(1, true, true, false);
   const CpuExecutor plain = executor(1, false, false, false);
   const CpuExecutor loops = executor(1, true, true, true), two_loops = executor(2, true, true, true);

@@ -55,7 +55,7 @@ TEST_CASE("random graphs and their derivatives are the same to the last bit when
 }
 
 // Some of the graph's values in the place of its outputs.
-TEST_CASE("random graphs of which some results alone are read: the same bits without what nobody reads") {
+TEST_CASE("random graphs of which only some results are read: the same bits without dead code") {
   const std::size_t count = scaled(4000);
   std::size_t cut_graphs = 0, wrong = 0;
   for (std::size_t seed = 0; seed < count && wrong < 5; ++seed) {

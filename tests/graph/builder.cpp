@@ -53,7 +53,7 @@ TEST_CASE("a value with 100,000 consumers stays cheap, and its operations are st
   verify(builder.build({first.back()}));
 }
 
-TEST_CASE("what does not fit is refused with op, operand, types and place") {
+TEST_CASE("operations that do not fit are refused with op, operand, types and location") {
   GraphBuilder builder("layer", test_set());
   const Value x = builder.input("x", Type(f64, {3}));
   const Value y = builder.input("y", Type(f32, {2, 3}));
@@ -276,7 +276,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("verify shows what is wrong and where") {
+TEST_CASE("verify shows the defect and its neighbourhood") {
   GraphBuilder builder("f", test_set());
   const Value x = builder.input("x", f64);
   const Graph graph = builder.build({test::sin(test::mul(x, test::sin(x)))});

@@ -23,7 +23,7 @@ void says(const Body& body, ErrorKind kind, const std::string& message) {
   CHECK(std::string(result.error().what()) == message);
 }
 
-TEST_CASE("an operand that was given by nobody is the caller's mistake, one that was not made is a defect") {
+TEST_CASE("an operand that was never given is the caller's mistake, one that was not made is a defect") {
   GraphBuilder f("f", test_set());
   const Value x = f.input("x", f64), y = f.input("y", f64);
   const Graph graph = f.build({test::mul(test::sin(x), y)});
@@ -47,7 +47,7 @@ TEST_CASE("an operand that was given by nobody is the caller's mistake, one that
       "[mul] expected a value for operand 0 (%2), got an unset one\n  in operation 1 of \"f\"");
 }
 
-TEST_CASE("what a public function refuses within a step of the library is a defect of the library") {
+TEST_CASE("an error of a public function within a step of the library is a defect of the library") {
   const auto step = [](ErrorKind kind) {
     return [kind] {
       return detail::own_step("closing a pullback",

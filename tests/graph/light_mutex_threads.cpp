@@ -10,7 +10,7 @@
 namespace tidu::detail {
 namespace {
 
-TEST_CASE("[G5] a light mutex is held by one thread at a time, and nobody waits for ever") {
+TEST_CASE("[G5] a light mutex is held by one thread at a time, and no thread waits for ever") {
   LightMutex mutex, other;
   std::uint64_t count = 0, sum = 0;  // guarded by both
   const auto work = [&](bool both) {

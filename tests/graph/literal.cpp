@@ -38,7 +38,7 @@ TEST_CASE("a whole number keeps its last bit, and shows it") {
   CHECK(out.str().find("9007199254740993") != std::string::npos);
 }
 
-TEST_CASE("try_literal_from_json gives the tensor, or an error that says what is wrong with it") {
+TEST_CASE("try_literal_from_json returns the tensor, or an error that names its fault") {
   const Result<Literal> read =
       try_literal_from_json(R"({"dtype": "f64", "shape": [2], "data": [1.5, "-inf"]})");
   REQUIRE(read.has_value());

@@ -62,7 +62,7 @@ TEST_CASE("a dump has a rule that refers to itself once, by its name, and gives 
   CHECK(to_json(graph_from_json(to_json(rule))) == to_json(rule));
 }
 
-TEST_CASE("names of graphs in a dump that are wrong are refused, with what was expected") {
+TEST_CASE("wrong names of graphs in a dump are refused, with the expected ones") {
   const std::string dump = to_json(caller());
   const auto refused = [](const std::string& text, const char* message) {
     CHECK_THROWS_WITH_AS(graph_from_json(text), doctest::Contains(message), Error);
@@ -124,7 +124,7 @@ TEST_CASE("graphs that are deferred anew without end are refused in a dump") {
                        doctest::Contains("is the rule of a function that each rule makes anew"), Error);
 }
 
-TEST_CASE("what makes a deferred graph may fail, and is asked again") {
+TEST_CASE("the maker of a deferred graph may fail, and is called again") {
   int calls = 0;
   const DeferredGraph deferred("later", Key128{5, 6}, [&calls] {
     if (++calls == 1) throw Error(ErrorKind::internal, "not now");

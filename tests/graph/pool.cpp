@@ -46,7 +46,7 @@ FreedLate freed_late;  // NOLINT(cert-err58-cpp)
 
 }  // namespace
 
-TEST_CASE("blocks of the pool are aligned to 16 bytes and keep what is written to them") {
+TEST_CASE("blocks of the pool are aligned to 16 bytes and keep their content") {
   std::mt19937 random(1);
   std::vector<Block> live;
   int broken = 0, misaligned = 0;
@@ -98,7 +98,7 @@ TEST_CASE("taking and giving back any number of times reserves no more") {
   CHECK(pool_statistics().blocks_in_use == in_use);
 }
 
-TEST_CASE("what a thread kept is everybody's when it has ended") {
+TEST_CASE("the blocks of a thread go to all when it has ended") {
   const auto use = [] {
     std::vector<void*> blocks(3000);
     for (void*& block : blocks) block = pool_allocate(400);

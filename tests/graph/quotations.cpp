@@ -181,7 +181,7 @@ TEST_CASE("messages of refused dumps are printable, whatever stands in any place
   }
 }
 
-TEST_CASE("text that is not JSON is told of in printable words") {
+TEST_CASE("text that is not JSON gives a printable error") {
   const auto check = [](const std::string& text) {
     const Result<Graph> result = try_graph_from_json(text, test_set());
     REQUIRE_FALSE(result);

@@ -64,7 +64,7 @@ TEST_CASE("a dump writes a shared graph in every place, up to a limit") {
   }
 }
 
-TEST_CASE("elements of tensors count in what a dump repeats") {
+TEST_CASE("elements of tensors count towards the repetitions of a dump") {
   GraphBuilder builder("tensor", test_set());
   static_cast<void>(builder.input("x", f64));
   const std::vector<double> numbers(1 << 16);

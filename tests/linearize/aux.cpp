@@ -12,7 +12,7 @@
 namespace tidu {
 namespace {
 
-TEST_CASE("outputs behind the first are handed out as they are where they are said to be there") {
+TEST_CASE("outputs after the first are returned unchanged if they are declared") {
   GraphBuilder g("f");
   const Value x = g.input("x", {f64, {3}}), n = g.input("n", i32);
   const Graph f = g.build({ops::reduce_sum(ops::square(x), {0}), ops::exp(x), ops::neg(n)});

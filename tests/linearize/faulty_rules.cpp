@@ -40,7 +40,7 @@ constinit const Primitive adds_zeros{.name = "test.adds_zeros",
                                        });
                                      }};
 
-TEST_CASE("a tangent plus what is not known to be zero is refused: reverse mode would lose it") {
+TEST_CASE("a tangent plus a value that is not known to be zero is refused: reverse mode would lose it") {
   const PrimitiveSet set = standard_primitives().with({&adds_primal, &subtracts_one, &adds_zeros});
   const auto applied = [&](const Primitive& primitive) {
     GraphBuilder g("f", set);
@@ -75,7 +75,7 @@ constinit const Primitive broken_linear{
 constinit const Primitive broken_infer{.name = "test.broken_infer",
                                        .infer = [](InferContext&) { throw std::runtime_error("bent"); }};
 
-TEST_CASE("what a rule throws that is no Error becomes one, which names the rule and the operation") {
+TEST_CASE("an exception of a rule that is no Error becomes one, which names the rule and the operation") {
   const PrimitiveSet set = standard_primitives().with({&broken_jvp, &broken_linear, &broken_infer});
   const auto applied = [&](const Primitive& primitive) {
     GraphBuilder g("f", set);

@@ -17,7 +17,7 @@ Tensor vec(std::initializer_list<double> x) {
   return Tensor::from<double>({static_cast<std::int64_t>(x.size())}, x);
 }
 
-TEST_CASE("what transforms and executors refuse is told in printable words, whatever the names") {
+TEST_CASE("errors of transforms and executors are printable, whatever the names") {
   for (const std::string& name : test::awkward_texts(0, 1)) {
     GraphBuilder g(name), c(name);
     const Value x = g.input(name, {f64, {3}}), n = g.input("n", i64);

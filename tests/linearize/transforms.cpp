@@ -172,7 +172,7 @@ TEST_CASE("an operation that holds a graph hands out its residuals: nothing forw
   }
 }
 
-TEST_CASE("a pullback is made once and applied to many cotangents; its manifest tells what it keeps") {
+TEST_CASE("a pullback is made once and applied to many cotangents; its manifest lists its residuals") {
   const Graph f = two_outputs();
   const Pullback pb = pullback(f);
   REQUIRE(pb.gradient.size() == 2);
@@ -372,7 +372,7 @@ TEST_CASE("loops in loops are derived in linear time") {
   }
 }
 
-TEST_CASE("linear functions of a user's transpose; what is not linear is refused") {
+TEST_CASE("linear functions of a user's transpose; functions that are not linear are refused") {
   GraphBuilder g("A");
   const Value x = g.input("x", {f64, {3}}), scale = g.input("scale", {f64, {3}});
   const Value doubled = ops::exp(scale) * x;
@@ -461,7 +461,7 @@ TEST_CASE("many inputs are found by name, as few are") {
   CHECK_THROWS_AS(wrt_positions(f, {"x1000"}), Error);
 }
 
-TEST_CASE("try_batch and try_pullback give what batch and pullback give, or their error") {
+TEST_CASE("try_batch and try_pullback return the results of batch and pullback, or their error") {
   const Graph f = two_outputs();
   const BatchOptions some{.inputs = std::vector<bool>{true, false, true}, .all_outputs = false};
   const Result<Batching> batched = try_batch(f, 2, some);

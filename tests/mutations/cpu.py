@@ -35,8 +35,8 @@ fault("runs", "single elements are loaded again", "backends/cpu/groups/runs_x86.
 
 # Whole numbers in lanes, and folds of few elements.
 WHOLE = "backends/cpu/groups/vector_x86_whole.hpp"
-fault("whole lanes", "a product of 64 bits lacks a part", WHOLE, "    vpaddq(spare(), spare(), r);\n", "")
-fault("whole lanes", "what is beyond all whole numbers is the least of them", "backends/cpu/groups/vector_lowering.cpp",
+fault("integer vectors", "a product of 64 bits lacks a part", WHOLE, "    vpaddq(spare(), spare(), r);\n", "")
+fault("integer vectors", "what is beyond all whole numbers is the least of them", "backends/cpu/groups/vector_lowering.cpp",
       "s.of(VectorOp::less_equal, s.immediate(0x1p31), x);", "s.of(VectorOp::less, x, x);")
 fault("folds", "of rows side by side one is left out", "backends/cpu/groups/reduce.hpp",
       "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")
@@ -190,16 +190,16 @@ fault("moves", "whatever more memory it takes, what is moved lives on", COMPILE,
 # Terms and elements that are left out of products.
 ZEROS = "backends/cpu/products/gemm_zeros.hpp"
 KERNELS = "backends/cpu/products/gemm_kernels.hpp"
-fault("products", "terms of a packed panel are those of its first block", ZEROS,
+fault("matmuls", "terms of a packed panel are those of its first block", ZEROS,
       "common_terms(all[i], {first, first + k})", "common_terms(all[i], {0 * first, k})")
-fault("products", "a piece takes the terms of the first columns' panels", KERNELS,
+fault("matmuls", "a piece takes the terms of the first columns' panels", KERNELS,
       "terms_of_packed(call, b) + range.column_begin * kScalars / kWidth", "terms_of_packed(call, b)")
-fault("products", "all that a take leads to is read, whatever is read of it", "backends/cpu/demanded_elements.cpp",
+fault("matmuls", "all that a take leads to is read, whatever is read of it", "backends/cpu/demanded_elements.cpp",
       "if (at(elements, i * by.inner + j)) read", "read")
 
-fault("products", "what two read is what both of them do", "backends/cpu/demanded_elements.cpp",
+fault("matmuls", "what two read is what both of them do", "backends/cpu/demanded_elements.cpp",
       "both[i] = both[i] || (*elements)[i];", "both[i] = both[i] && (*elements)[i];")
-fault("products", "one of two updates of a place is taken", "src/primitives/simplify_scattered.cpp",
+fault("matmuls", "one of two updates of a place is taken", "src/primitives/simplify_scattered.cpp",
       "if (update != none) return std::nullopt;", "if (update != none) continue;")
 
 # Short lines side by side.
@@ -230,9 +230,9 @@ fault("turning", "a vector that is not whole is added to the first row", TURNING
 fault("turning", "tiles below one another write a row apart", TURNING, "      c += R * ldc;\n", "      c += ldc;\n")
 fault("turning", "lower tiles begin where the higher ones did", "backends/cpu/products/gemm_small.hpp",
       "      c += rows * ldc_;\n", "")
-fault("ready", "a plan for a packed B has it as it was", "backends/cpu/products/gemm.cpp",
+fault("prepacked", "a plan for a packed B has it as it was", "backends/cpu/products/gemm.cpp",
       "  plan.run_ready_ = nullptr;\n", "")
-fault("ready", "members of a batch are all of the first B", "backends/cpu/products/gemm_small.hpp",
+fault("prepacked", "members of a batch are all of the first B", "backends/cpu/products/gemm_small.hpp",
       "++q, a += of_.stride_a, b += of_.stride_b, c += of_.stride_c) {", "++q, a += of_.stride_a, c += of_.stride_c) {")
 fault("gemm", "0.0 is not added to what turns B", TURNING,
       "adding == Adding::to_zero && r < R; ++r) sum[r] += Vector<T>{};", "false && r < R; ++r) sum[r] += Vector<T>{};")
@@ -253,24 +253,24 @@ fault("transpose epilogues", "what several nodes read is read once", PLACES,
 
 # Two vectors at once.
 PAIRS = "backends/cpu/groups/vector_x86.cpp"
-fault("lanes", "both vectors of a pair read the first's elements", PAIRS,
+fault("vector code", "both vectors of a pair read the first's elements", PAIRS,
       "ptr[from + r14 * element_ + ahead() * static_cast<std::size_t>(element_)]", "ptr[from + r14 * element_]")
-fault("lanes", "both vectors of a pair read the first's mask", PAIRS,
+fault("vector code", "both vectors of a pair read the first's mask", PAIRS,
       "vpmovzxbd(to, ptr[from + r14 + ahead()]);", "vpmovzxbd(to, ptr[from + r14]);")
-fault("lanes", "both vectors of a pair write the first's mask", PAIRS,
+fault("vector code", "both vectors of a pair write the first's mask", PAIRS,
       "return vmovdqu8(ptr[to + r14 + ahead()], bytes);", "return vmovdqu8(ptr[to + r14], bytes);")
-fault("lanes", "the vector that is left behind pairs begins with values of theirs", PAIRS,
+fault("vector code", "the vector that is left behind pairs begins with values of theirs", PAIRS,
       "      jge(end, T_NEAR);\n      begin(code_.steps);\n", "      jge(end, T_NEAR);\n")
-fault("lanes", "the vector that is left behind pairs is not computed", PAIRS,
+fault("vector code", "the vector that is left behind pairs is not computed", PAIRS,
       "      cmp(r14, r13);\n      jge(end, T_NEAR);\n      begin", "      jmp(end, T_NEAR);\n      begin")
 
 # Constants in registers, and powers of two where these are no products.
 LANES = "backends/cpu/groups/vector_x86.hpp"
-fault("lanes", "a constant is held where a value is put", LANES,
+fault("vector code", "a constant is held where a value is put", LANES,
       "        taken_ = std::max(taken_, r + 1);\n", "        taken_ = std::max(taken_, r);\n")
-fault("lanes", "subnormal numbers are powers of two", LANES,
+fault("vector code", "subnormal numbers are powers of two", LANES,
       "exponent == 0 ||", "false ||")
-fault("lanes", "negative powers of two lose their sign", LANES,
+fault("vector code", "negative powers of two lose their sign", LANES,
       "const std::uint64_t exponent = bits >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != bits",
       "const std::uint64_t exponent = (bits & ~sign_bit()) >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != (bits & ~sign_bit())")
 

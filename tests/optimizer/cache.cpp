@@ -42,7 +42,7 @@ Graph graph_of(const char* name, int extra) {
 
 }  // namespace
 
-TEST_CASE("what was made is found again, by structure and not by name") {
+TEST_CASE("an entry is found again, by structure and not by name") {
   CompileCache cache;
   CHECK(makes(cache, 1));
   CHECK_FALSE(makes(cache, 1));
@@ -59,7 +59,7 @@ TEST_CASE("what was made is found again, by structure and not by name") {
   CHECK(makes(cache, 1));
 }
 
-TEST_CASE("find() tells what is there, makes nothing and waits for nobody") {
+TEST_CASE("find() returns an existing entry, makes nothing and waits for no thread") {
   CompileCache cache;
   const Words words{3};
   const CacheRequest request{{3, 3}, words, nullptr};
@@ -75,7 +75,7 @@ TEST_CASE("find() tells what is there, makes nothing and waits for nobody") {
   CHECK(cache.statistics().misses == 1);
 }
 
-TEST_CASE("equal addresses never merge what differs") {
+TEST_CASE("equal addresses never merge different requests") {
   CompileCache cache;
   const Key128 same{7, 7};
   bool made = false;
@@ -106,7 +106,7 @@ TEST_CASE("equal addresses never merge what differs") {
   CHECK(cache.statistics().misses == misses);
 }
 
-TEST_CASE("derivatives that are made anew are compiled once") {
+TEST_CASE("derivatives that are derived again are compiled once") {
   const Tensor x = Tensor::scalar(0.5), one = Tensor::scalar(1.0);
   const Graph graph = graph_of("derived", 2);
   for (const bool backward : {false, true}) {
@@ -165,7 +165,7 @@ TEST_CASE("the longest unused goes first, and bytes count") {
   CHECK(makes(cache, 8));
 }
 
-TEST_CASE("what was dropped lives on with those who hold it") {
+TEST_CASE("a dropped entry lives on with its holders") {
   CompileCache cache({1, 100});
   const auto make = [](int value) {
     return [value] { return CacheMade<int>{std::make_shared<const int>(value), 1}; };
@@ -192,7 +192,7 @@ TEST_CASE("a failure leaves nothing, and the next request makes it") {
   CHECK_FALSE(makes(cache, 1));
 }
 
-TEST_CASE("what is made may itself be made with the cache, even with the same request") {
+TEST_CASE("an entry may itself be made with the cache, even with the same request") {
   CompileCache cache;
   const Words words{1}, other{2};
   const auto inner = [&] {

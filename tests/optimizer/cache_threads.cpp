@@ -38,7 +38,7 @@ TEST_CASE("of threads that ask for the same at once one makes it") {
   CHECK(cache.statistics().hits == 3);
 }
 
-TEST_CASE("those who waited for what failed try for themselves") {
+TEST_CASE("threads that waited for a failed entry try for themselves") {
   CompileCache cache;
   std::atomic<int> tries{0}, thrown{0}, got{0};
   const std::vector<std::uint64_t> words{1};

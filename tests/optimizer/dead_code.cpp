@@ -71,7 +71,8 @@ Graph scan_of(const Graph& body, std::initializer_list<std::size_t> read) {
   return g.build(outputs);
 }
 
-TEST_CASE("[unread] scan: ys and carries that nobody reads are left out, with what only they read") {
+TEST_CASE(
+    "[dead code] scan: ys and carries without readers are removed, with the operations that only they need") {
   const Graph p_alone = eliminate_dead_code(scan_of(step(), {0}));
   const Found scan = find(p_alone, "scan");
   CHECK(scan.num_inputs() == 3);
@@ -97,7 +98,7 @@ TEST_CASE("[unread] scan: ys and carries that nobody reads are left out, with wh
   CHECK(eliminate_dead_code(all).share() == all.share());
 }
 
-TEST_CASE("[unread] scan: operands that the body does not read, and a body that reads none") {
+TEST_CASE("[dead code] scan: operands that the body does not read, and a body that reads none") {
   const auto cut = [](std::size_t read) {
     GraphBuilder b("step");
     (void)b.input("unused", v3);
@@ -119,7 +120,7 @@ TEST_CASE("[unread] scan: operands that the body does not read, and a body that 
   }
 }
 
-TEST_CASE("[unread] while: carries that neither cond nor what is read needs") {
+TEST_CASE("[dead code] while: carries that neither cond nor a live value needs") {
   const auto loop = [](std::initializer_list<std::size_t> read) {
     GraphBuilder c("until"), b("step");
     std::vector<Value> in_cond, in_body;
@@ -153,7 +154,7 @@ TEST_CASE("[unread] while: carries that neither cond nor what is read needs") {
 }
 
 TEST_CASE(
-    "[unread] cond: results that nobody reads, in every branch, and operands that then no branch reads") {
+    "[dead code] cond: results without readers, in every branch, and operands that then no branch reads") {
   const auto branch = [](int which) {
     GraphBuilder b(detail::str("branch", which));
     const Value x = b.input("x", v3), y = b.input("y", v3), z = b.input("z", v3);
@@ -175,7 +176,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[unread] what is unread below decides what is read above") {
+TEST_CASE("[dead code] liveness of inner values decides that of outer ones") {
   // The outer carry q is only read by the inner scan, for a y of it without readers.
   const Graph inner = step();
   GraphBuilder b("outer step");
@@ -209,7 +210,8 @@ TEST_CASE("[unread] what is unread below decides what is read above") {
   }
 }
 
-TEST_CASE("[unread] what a program does not compute: of a scan, and of its derivatives of every order") {
+TEST_CASE(
+    "[dead code] operations that a program does not run: of a scan, and of its derivatives of every order") {
   GraphBuilder b("step");
   const Value a = b.input("a", v3), c = b.input("b", v3), p = b.input("p", v3), q = b.input("q", v3),
               x = b.input("x", v3), u = b.input("u", v3);
@@ -289,7 +291,7 @@ Graph holding(const Primitive& primitive, bool impure) {
   return g.build({g.emit(Op::make(primitive, {{"inside", inside}, {"num_given", 2}}), operands)[0]});
 }
 
-TEST_CASE("[unread] a primitive of somebody else's is cut by its rule, and without one it is not") {
+TEST_CASE("[dead code] a primitive of somebody else's is cut by its rule, and without one it is not") {
   const Graph cut = eliminate_dead_code(holding(held, false));
   const Found operation = find(cut, "test.held");
   CHECK(cut.num_operations() == 1);
@@ -304,7 +306,7 @@ TEST_CASE("[unread] a primitive of somebody else's is cut by its rule, and witho
                        Error);
 }
 
-TEST_CASE("[unread] what has effects stays as it is, with all of its operands") {
+TEST_CASE("[dead code] operations with effects are unchanged, with all of their operands") {
   for (const Primitive* primitive : {&held, &held_whole}) {
     const Graph graph = holding(*primitive, true);
     CHECK(eliminate_dead_code(graph).share() == graph.share());
@@ -312,7 +314,7 @@ TEST_CASE("[unread] what has effects stays as it is, with all of its operands") 
   }
 }
 
-TEST_CASE("[unread] linear operations keep the roles of the operands that are left") {
+TEST_CASE("[dead code] linear operations keep the roles of the operands that are left") {
   GraphBuilder b("step");
   const Value s = b.input("s", v3), t = b.input("t", v3), x = b.input("x", v3);
   const Graph body = b.build({t * s, t * x});
@@ -329,7 +331,7 @@ TEST_CASE("[unread] linear operations keep the roles of the operands that are le
   CHECK(scan.is_linear_in(1));
 }
 
-TEST_CASE("[unread] operations that are equal inside are cut to what all of them need") {
+TEST_CASE("[dead code] operations that are equal inside are reduced to the union of their live results") {
   const Graph inner = step();
   GraphBuilder b("outer step");
   std::vector<Value> operands;
@@ -361,7 +363,7 @@ Graph chained(std::size_t count) {
   return g.build({ops::scan(body, operands, {3, false, 0, count + 1})[count - 1]});
 }
 
-TEST_CASE("[unread] 200,000 carries, each of which needs the one before, are looked at once each") {
+TEST_CASE("[dead code] 200,000 carries, each of which needs the one before, are looked at once each") {
   const Graph cut = eliminate_dead_code(chained(200000));
   const Found scan = find(cut, "scan");
   CHECK(scan.num_inputs() == 200000);
@@ -369,7 +371,7 @@ TEST_CASE("[unread] 200,000 carries, each of which needs the one before, are loo
   CHECK_FALSE(has(scan.op().graph("body"), "sin"));
 }
 
-TEST_CASE("[unread] graphs that hold one another twice, 60 deep, are looked at once each") {
+TEST_CASE("[dead code] graphs that hold one another twice, 60 deep, are looked at once each") {
   GraphBuilder innermost("level 0");
   const Value x = innermost.input("x", f64), y = innermost.input("y", f64);
   Graph graph = innermost.build({ops::sin(x), ops::exp(y)});

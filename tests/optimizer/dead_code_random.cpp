@@ -219,7 +219,7 @@ std::vector<Tensor> numbers(const Graph& graph, std::uint64_t seed) {
   return inputs;
 }
 
-TEST_CASE("[unread] random graphs in one another: what nobody reads is left out, and nothing else") {
+TEST_CASE("[dead code] random nested graphs: dead code is removed, and nothing else") {
   std::size_t before = 0, after = 0, cut_graphs = 0, wrong = 0;
   const std::size_t count = test::scaled(2000);
   for (std::size_t seed = 0; seed < count && wrong < 5; ++seed) {
@@ -258,7 +258,7 @@ std::string distances(const Graph& a, const Graph& b, const std::vector<Tensor>&
   return distance <= 1e-9 * largest ? "" : detail::str("differs by ", distance, " of ", largest, '\n');
 }
 
-TEST_CASE("[unread] random graphs in one another: derivatives to second order, without what nobody reads") {
+TEST_CASE("[dead code] random nested graphs: derivatives to second order, without dead code") {
   std::size_t wrong = 0, cut_graphs = 0;
   const std::size_t count = test::scaled(100);
   for (std::size_t seed = 0; seed < count && wrong < 5; ++seed) {

@@ -43,7 +43,7 @@ TEST_CASE("constants are folded only as far as they take little memory together"
   CHECK(differences(reference(), graph, folded, {}) == "");
 }
 
-TEST_CASE("constants that nobody can compute stay, and an evaluator that gives other types is reported") {
+TEST_CASE("constants that cannot be computed stay, and an evaluator that returns other types is reported") {
   GraphBuilder builder("f");
   const Graph graph = builder.build({ops::exp(ops::iota(builder, Type(f64, {4}), 0))});
   const auto fails = [](const Graph&) -> std::vector<Literal> { throw Error(ErrorKind::execution, "no"); };

@@ -91,7 +91,7 @@ TEST_CASE("[merge] a loop for the value and one for the gradient are one") {
   CHECK(count(Program::make(graph, as_they_are).graph(), "scan") == 3);
 }
 
-TEST_CASE("[merge] loops that read what merged loops give are merged, too") {
+TEST_CASE("[merge] loops that read results of merged loops are merged, too") {
   std::mt19937_64 random(6);
   // Each layer reads results of all steps of the one before, and both loops of it read equal results of
   // another operation.
@@ -120,7 +120,7 @@ TEST_CASE("[merge] loops that read what merged loops give are merged, too") {
   CHECK(Program::make(large).peak_bytes() <= Program::make(large, as_they_are).peak_bytes());
 }
 
-TEST_CASE("[merge] what loops hand out does not live on for several at once") {
+TEST_CASE("[merge] residuals of loops do not live on for several at once") {
   GraphBuilder g("losses first");
   const Graph f = recurrent(40, 900);  // hands out 288 KB and more a loop
   const Value w = g.input("w", {f64, {40, 40}}), x = g.input("x", {f64, {900, 40}});
@@ -148,7 +148,7 @@ TEST_CASE("[merge] what loops hand out does not live on for several at once") {
   CHECK(merged.peak_bytes() < 3 * Program::make(graph, as_they_are).peak_bytes());
 }
 
-TEST_CASE("[merge] loops that are not merged keep what is known of them") {
+TEST_CASE("[merge] loops that are not merged keep their properties") {
   const Graph graph = apart(recurrent(3, 4), {"w"});
   const auto linear = [](const Graph& of) {
     std::size_t found = 0;

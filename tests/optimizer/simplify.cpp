@@ -348,7 +348,7 @@ TEST_CASE("simplify: fast_math") {
       floats, "mul", [](Value x, Value y) { return (x * number(x, 0.5)) * (y + y); }, true);
 }
 
-TEST_CASE("simplify: barriers, impure operations, and what a graph gives out") {
+TEST_CASE("simplify: barriers, impure operations, and outputs of a graph") {
   GraphBuilder builder("f");
   const Value x = builder.input("x", Type(f64, {3})), unused = builder.input("unused", f64);
   const Value behind = ops::optimization_barrier(std::vector{ops::neg(x)}, 1)[0];
@@ -363,7 +363,7 @@ TEST_CASE("simplify: barriers, impure operations, and what a graph gives out") {
   CHECK(structurally_equal(passes::simplify(simplified, false), simplified));
 }
 
-TEST_CASE("simplify: places and keys of what stays") {
+TEST_CASE("simplify: source locations and keys of operations that stay") {
   GraphBuilder builder("f");
   const Value x = builder.input("x", Type(f64, {3}));
   const Value y = ops::sin(x, {"there.cpp", 7});
@@ -380,7 +380,7 @@ TEST_CASE("simplify: places and keys of what stays") {
   CHECK(found);
 }
 
-TEST_CASE("simplify: the branch that is taken is not written out where that would be too much") {
+TEST_CASE("simplify: the branch that is taken is not inlined if it is too large") {
   const auto cond_of = [](std::uint32_t depth) {
     GraphBuilder innermost("g0", standard_primitives());
     Graph graph = innermost.build({ops::sin(innermost.input("x", f64))});
@@ -399,7 +399,7 @@ TEST_CASE("simplify: the branch that is taken is not written out where that woul
   CHECK(test::count(many, "cond") == 1);
 }
 
-TEST_CASE("what a simplify rule throws that is no Error becomes one") {
+TEST_CASE("an exception of a simplify rule that is no Error becomes one") {
   static constexpr Primitive broken{
       .name = "test.broken_simplify",
       .infer = [](InferContext& c) { c.result(c.operand(0)); },

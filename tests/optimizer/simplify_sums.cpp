@@ -17,7 +17,7 @@ Value filled(Value x, double value) { return ops::full_like(x, value); }
 
 }  // namespace
 
-TEST_CASE("simplify: sums with what is scattered once") {
+TEST_CASE("simplify: sums with values that are scattered once") {
   const std::vector<DType> real = floats | integers;
   const auto indices = [](Value x, const Shape& shape) {
     std::vector<std::int32_t> which;
@@ -70,7 +70,7 @@ TEST_CASE("simplify: sums with what is scattered once") {
   no_rule(complexes, [&](Value x, Value y) { return y - along(x, 1); });
 }
 
-TEST_CASE("simplify: what is scattered once to each place that is read is taken") {
+TEST_CASE("simplify: values scattered once to each position that is read are gathered") {
   const std::vector<DType> real = floats | integers;
   // The rows or columns of x, in pairs, to places along an axis.
   const auto scattered = [](Value x, std::int64_t axis, std::int64_t places, std::vector<std::int32_t> which,
@@ -190,7 +190,7 @@ TEST_CASE("simplify: padded slices of one array, its end in front of its beginni
   no_rule(floats, [&](Value x, Value y) { return y + part(x, 6, n, 0) + part(x, 0, 5, n - 5); });
 }
 
-TEST_CASE("simplify: what stays for others is padded, and not its products with one number") {
+TEST_CASE("simplify: a value with other readers is padded, and not its products with one number") {
   constexpr std::int64_t rows = 190, columns = 200;
   const auto left = [](DType dtype, const std::vector<double>& factors, bool flipped) {
     GraphBuilder builder("f");

@@ -19,7 +19,7 @@ Value rows(Value x, std::int64_t axis, std::int64_t count, std::int64_t step = 7
 
 }  // namespace
 
-TEST_CASE("simplify: transposes go past element-wise operations beside what is repeated") {
+TEST_CASE("simplify: transposes sink past element-wise operations with repeated operands") {
   const auto repeated = [](Value x) {
     return ops::broadcast_in_dim(ops::reshape(ops::slice(x, {0, 3}, {n, 4}), {n}), {n, n}, {0});
   };
@@ -43,7 +43,7 @@ TEST_CASE("simplify: transposes that several operations read go past all of them
   });
 }
 
-TEST_CASE("simplify: transposes go past what moves elements") {
+TEST_CASE("simplify: transposes sink past layout operations") {
   rule(any, "concatenate transpose", [](Value x, Value y) {
     return ops::concatenate(std::vector{t(x), t(y)}, 0);
   });
@@ -59,7 +59,7 @@ TEST_CASE("simplify: transposes go past what moves elements") {
   });
 }
 
-TEST_CASE("simplify: rows of what was transposed are taken where they are long") {
+TEST_CASE("simplify: rows of transposed values are gathered if they are long") {
   rule(any, "reshape constant take transpose", [](Value x, Value) {
     return rows(ops::transpose(split(x), {1, 0, 2}), 1, 9);
   });
@@ -70,7 +70,7 @@ TEST_CASE("simplify: rows of what was transposed are taken where they are long")
   no_rule(any, [](Value x, Value) { return rows(t(x), 1, 161); });
 }
 
-TEST_CASE("simplify: rows are taken of what one row for all is added to") {
+TEST_CASE("simplify: rows are gathered before one row for all is added") {
   const std::vector<DType> numbers{f64, f32};
   const auto repeated = [](Value x, std::int64_t axis) {
     return ops::broadcast_in_dim(ops::reshape(ops::slice(x, {0, 3}, {n, 4}), {n}), {n, n}, {axis});
@@ -118,7 +118,7 @@ TEST_CASE("simplify: transposes go past products whose axes change places") {
   });
 }
 
-TEST_CASE("simplify: what fills long stretches is repeated in one step") {
+TEST_CASE("simplify: long filled stretches are repeated in one step") {
   rule(any, "slice reshape broadcast_in_dim", [](Value x, Value) {
     const Value column = ops::reshape(ops::slice(x, {0, 3}, {n, 4}), {n});
     return ops::broadcast_in_dim(ops::broadcast_in_dim(column, {n, 3}, {0}), {n, 30, 3}, {0, 2});

@@ -34,7 +34,7 @@ TEST_CASE("types of collectives") {
   CHECK(infer(prim::ppermute, permute({{0, 1}, {1, 0}}), {Type(bool_, {5})}) == Type(bool_, {5}));
 }
 
-TEST_CASE("what collectives refuse") {
+TEST_CASE("errors of collectives") {
   CHECK(refusal(prim::psum, {{"axis_name", ""}, {"axis_size", 4}}, {Type(f32, {})}) ==
         "[psum] expected an axis_name, got an empty one");
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{1} << 40}) {

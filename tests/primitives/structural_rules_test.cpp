@@ -455,7 +455,7 @@ TEST_CASE("a matrix product transposes to one product for each operand") {
         Names{"broadcast_in_dim", "mul"});
 }
 
-TEST_CASE("what has no derivative has no tangent, not a zero one") {
+TEST_CASE("a value without derivative has no tangent, not a zero one") {
   const auto tangents = [](Type type, const Body& body) {
     return linearize(graph_of({type}, body)).linear.outputs().size();
   };

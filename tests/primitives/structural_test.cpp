@@ -63,7 +63,7 @@ TEST_CASE("shape primitives give the types of lax") {
   CHECK(infer_types(barrier, std::vector<Type>{f({2}), i({})}) == std::vector<Type>{f({2}), i({})});
 }
 
-TEST_CASE("shape primitives refuse what does not fit") {
+TEST_CASE("shape primitives refuse operands that do not fit") {
   check_refused(prim::reshape, {{"new_sizes", Ints{3, 5}}}, {f({2, 6})});
   check_refused(prim::reshape, {{"new_sizes", Ints{-1, 12}}}, {f({2, 6})});
   check_refused(prim::reshape, {{"new_sizes", Ints{huge, huge}}}, {f({2, 6})});
@@ -92,7 +92,7 @@ TEST_CASE("shape primitives refuse what does not fit") {
   check_refused(prim::device_put, {{"device", "cpu"}, {"src", ""}}, {f({3})});
 }
 
-TEST_CASE("slice, pad and concatenate refuse what does not fit") {
+TEST_CASE("slice, pad and concatenate refuse operands that do not fit") {
   check_refused(prim::slice, slicing({0}, {1}, {1}), {f({3, 2})});
   check_refused(prim::slice, slicing({2}, {1}, {1}), {f({3})});
   check_refused(prim::slice, slicing({-1}, {1}, {1}), {f({3})});
@@ -249,7 +249,7 @@ TEST_CASE("dynamic slices check starts, sizes and updates") {
   check_refused(prim::dynamic_update_slice, {}, {});
 }
 
-TEST_CASE("dot_general puts batch axes before free axes and says what differs") {
+TEST_CASE("dot_general puts batch axes before free axes and names differences") {
   CHECK(infer(prim::dot_general, dot({1}, {0}), {f({3, 4}), f({4, 6})}) == f({3, 6}));
   CHECK(infer(prim::dot_general, dot({}, {}), {f({3}), f({4})}) == f({3, 4}));
   CHECK(infer(prim::dot_general, dot({3}, {3}, {0, 1}, {1, 0}), {f({3, 2, 4, 5}), f({2, 3, 6, 5})}) ==

@@ -63,7 +63,7 @@ TEST_CASE("convolutions have the extents of lax") {
   CHECK(type_of({{}, {}, {}, {}, {{0, 1}, {0, 1}, {0, 1}}}, {3, 4}, {5, 4}) == f({3, 5}));
 }
 
-TEST_CASE("convolutions refuse what does not fit") {
+TEST_CASE("convolutions refuse operands that do not fit") {
   const Type lhs = f({2, 4, 6, 6}), rhs = f({6, 4, 3, 3});
   CHECK(mentions(refused({}, lhs, f({6, 3, 3, 3})), "to have 1 times the 3 features"));
   CHECK(mentions(refused({.groups = 3}, lhs, rhs), "to have 3 times the 4 features"));
@@ -90,7 +90,7 @@ TEST_CASE("convolutions refuse what does not fit") {
                  "below 2^63"));
 }
 
-TEST_CASE("windows have the extents of lax, and refuse what does not fit") {
+TEST_CASE("windows have the extents of lax, and refuse operands that do not fit") {
   const auto sum = [](const Attributes& a, const Type& x) { return infer(prim::reduce_window_sum, a, {x}); };
   CHECK(sum(window({1, 2}, {1, 2}, {{0, 0}, {0, 0}}), f({3, 7})) == f({3, 3}));
   CHECK(sum(window({2, 2}, {2, 1}, {{1, 0}, {-1, -2}}), f({3, 7})) == f({2, 3}));

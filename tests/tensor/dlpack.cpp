@@ -74,7 +74,7 @@ TEST_CASE("every dtype and rank goes out and comes in again over the same memory
   }
 }
 
-TEST_CASE("what is exported to be read is flagged, and comes back read-only") {
+TEST_CASE("a read-only export is flagged, and comes back read-only") {
   Tensor x = Tensor::from<double>({2}, {1, 2});
   const auto before = x.version();
   DLPack out = to_dlpack(x);
@@ -207,7 +207,7 @@ TEST_CASE("bools of other bytes than 0 and 1 are refused, or become true where t
   }
 }
 
-TEST_CASE("what tidu cannot take is refused by name, and given back once") {
+TEST_CASE("unsupported tensors are refused by name, and released once") {
   struct Case {
     ErrorKind kind;
     const char* said;

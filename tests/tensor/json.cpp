@@ -206,7 +206,7 @@ TEST_CASE("nested data that is ragged or of another shape is refused") {
   says("i32", "[1, 2]", "[[1, 2.5]]", "data[0][1]: expected an integer in the range of i32, got 2.5");
 }
 
-TEST_CASE("what does not fit is refused with a typed error") {
+TEST_CASE("tensors that do not fit are refused with a typed error") {
   std::string many_characters = "\"";
   for (int i = 0; i < 100; ++i) many_characters += "\xe6\xa2\xaf";
   many_characters += '"';

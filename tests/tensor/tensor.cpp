@@ -60,7 +60,7 @@ TEST_CASE("elements are aligned to 16 bytes, many to 64, and tensors of any size
   CHECK(wrong == 0);
 }
 
-TEST_CASE("moving leaves nothing behind, and assignment works on oneself and on what was moved from") {
+TEST_CASE("a moved-from tensor is empty, and assignment works on oneself and on moved-from tensors") {
   static_assert(std::is_nothrow_move_constructible_v<Tensor> && std::is_nothrow_move_assignable_v<Tensor>);
   static_assert(std::is_nothrow_copy_constructible_v<Tensor> && std::is_nothrow_copy_assignable_v<Tensor>);
   Tensor x = Tensor::scalar(1.5);

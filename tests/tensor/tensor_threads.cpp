@@ -21,7 +21,7 @@ void on_threads(int count, const auto& body) {
 
 }  // namespace
 
-TEST_CASE("the last of many threads frees what they share, once") {
+TEST_CASE("the last of many threads frees shared objects, once") {
   for (std::size_t round = 0; round < tidu::test::scaled(200); ++round) {
     std::atomic<int> freed = 0;
     double value = 3.0;
@@ -43,7 +43,7 @@ TEST_CASE("the last of many threads frees what they share, once") {
   }
 }
 
-TEST_CASE("whoever finds a tensor exclusive sees all that others did with it, and may write") {
+TEST_CASE("a thread that finds a tensor exclusive sees all writes of others, and may write") {
   for (std::size_t round = 0; round < tidu::test::scaled(300); ++round) {
     Tensor x = Tensor::from<double>({3}, {1, 2, 3});
     double sum = 0.0;
@@ -58,7 +58,7 @@ TEST_CASE("whoever finds a tensor exclusive sees all that others did with it, an
   }
 }
 
-TEST_CASE("versions count what several threads do") {
+TEST_CASE("versions count the writes of several threads") {
   Tensor x = Tensor::scalar(1.0);
   const auto rounds = static_cast<std::uint64_t>(tidu::test::scaled(5000));
   on_threads(4, [&, copy = x](int) {

@@ -101,7 +101,7 @@ TEST_CASE("conformance cases of small results and their VJPs allocate nothing wh
   CHECK(programs > 1000);
 }
 
-TEST_CASE("groups of rows allocate nothing when run again, by vector code or one operation at a time") {
+TEST_CASE("row fusions allocate nothing when run again, by vector code or one operation at a time") {
   if (!pooled) return;
   const Graph graph = softmax_of_rows({f32, {50, 700}});
   for (const VectorUnits units : {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none})

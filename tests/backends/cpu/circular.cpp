@@ -106,14 +106,15 @@ void check(const CpuExecutor& lanes, double bound) {
 }  // namespace
 
 TEST_CASE(
-    "lanes: sin and cos are within two units in the last place, symmetric, and the same in any company") {
+    "vector code: sin and cos are within two units in the last place, symmetric, and the same in any "
+    "company") {
   for (const VectorUnits each : units()) {
     check<float>(with_units(each), 1.6);
     check<double>(with_units(each), 2);
   }
 }
 
-TEST_CASE("lanes: sin and cos have the same bits with AVX2 and AVX-512") {
+TEST_CASE("vector code: sin and cos have the same bits with AVX2 and AVX-512") {
   const std::vector<VectorUnits> all = units();
   const auto has = [&](VectorUnits one) { return std::find(all.begin(), all.end(), one) != all.end(); };
   if (!has(VectorUnits::avx2) || !has(VectorUnits::avx512)) return;
@@ -125,7 +126,7 @@ TEST_CASE("lanes: sin and cos have the same bits with AVX2 and AVX-512") {
   }
 }
 
-TEST_CASE("lanes: the sine of what is no number or infinite is none") {
+TEST_CASE("vector code: the sine of NaN or infinity is NaN") {
   for (const VectorUnits each : units()) {
     const double infinity = std::numeric_limits<double>::infinity(), none = std::nan("");
     const Tensor x = of(std::vector{infinity, -infinity, none, 0.0, -0.0, 1e300, 1.0, 1e22});
@@ -174,7 +175,7 @@ const Outputs of_one_a_row = [](Value x) {
 
 }  // namespace
 
-TEST_CASE("lanes: sin and cos of one element for each row, wherever either is needed") {
+TEST_CASE("vector code: sin and cos of one element for each row, wherever either is needed") {
   std::mt19937_64 random(8);
   for (const VectorUnits each : units()) {
     for (const DType dtype : {f32, f64}) {
@@ -188,7 +189,7 @@ TEST_CASE("lanes: sin and cos of one element for each row, wherever either is ne
   }
 }
 
-TEST_CASE("lanes: among many live values and on rows sin and cos change no bit") {
+TEST_CASE("vector code: among many live values and on rows sin and cos change no bit") {
   std::mt19937_64 random(7);
   for (const VectorUnits each : units()) {
     for (const DType dtype : {f32, f64}) {

@@ -277,7 +277,8 @@ TEST_CASE("[columns] columns are gathered in loops over blocks") {
   }
 }
 
-TEST_CASE("[columns] a group does not gather what is read elsewhere, is not clipped, or is checked") {
+TEST_CASE(
+    "[columns] a fusion does not gather columns that have other readers, are not clipped, or are checked") {
   std::mt19937_64 random(12);
   check_same(gathers_of({.extent = 2, .mode = "drop"}), {}, random);
   CHECK(find_columns(Program::make(gathers_of({.mode = "drop"}))).gathered == 2);

@@ -39,7 +39,7 @@ void check_alone(const Op& op, const std::vector<Tensor>& inputs, double relativ
   }
 }
 
-TEST_CASE("many complex numbers are what each is alone, infinities, NaN and zeros among them") {
+TEST_CASE("many complex numbers have the results of each alone, infinities, NaN and zeros among them") {
   for (const DType dtype : {c64, c128}) {
     for (const std::int64_t count : {3, 64, 65, 400}) {
       const Type type(dtype, {count});
@@ -62,7 +62,7 @@ TEST_CASE("many complex numbers are what each is alone, infinities, NaN and zero
   }
 }
 
-TEST_CASE("groups of complex operations") {
+TEST_CASE("fusions of complex operations") {
   std::mt19937_64 random(38);
   for (const DType dtype : {c64, c128}) {
     for (const std::int64_t count : {64, 1000, 40000}) {

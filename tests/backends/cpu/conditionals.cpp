@@ -200,7 +200,7 @@ TEST_CASE("cond: a run allocates its outputs, and memory is that of the largest 
   }
 }
 
-TEST_CASE("cond: a constant index and equal branches leave what is in the branch") {
+TEST_CASE("cond: a constant index and equal branches leave the operations of the branch") {
   const auto branch = [](const std::string& name, bool sine) {
     GraphBuilder inner("inner", standard_primitives()), b(name, standard_primitives());
     const Value x = inner.input("x", Type(f64, {3}));

@@ -163,7 +163,7 @@ Graph with_consts(std::int64_t length) {
   return g.build(std::span<const Value>(results.data(), results.size()));
 }
 
-TEST_CASE("scan: what depends on consts alone is computed once, before the steps") {
+TEST_CASE("scan: values that depend on consts alone are computed once, before the steps") {
   std::mt19937_64 random(6);
   for (const std::int64_t length : {0, 1, 3, 8}) {
     const Graph f = with_consts(length);

@@ -231,7 +231,7 @@ void check_all(InstructionSet isa) {
 
 }  // namespace
 
-TEST_CASE("decompositions by each instruction set give back what they are of") {
+TEST_CASE("[decompositions] factors by each instruction set multiply to the original matrix") {
   for (const InstructionSet isa : {InstructionSet::baseline, InstructionSet::avx2}) {
     const auto number = static_cast<int>(isa);
     CAPTURE(number);

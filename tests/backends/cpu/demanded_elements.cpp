@@ -68,7 +68,7 @@ Value of_product(GraphBuilder& g, const char* name, const Shape& shape) {
 
 }  // namespace
 
-TEST_CASE("what slices drop of scattered sums, and what leads nowhere, is not read") {
+TEST_CASE("[matmuls] elements that slices drop from scattered sums, and dead values, are not demanded") {
   for (const bool drops : {false, true}) {
     GraphBuilder g;
     const Value u = of_product(g, "u", {2, 3, 3}), w = of_product(g, "w", {2, 9});
@@ -88,7 +88,7 @@ TEST_CASE("what slices drop of scattered sums, and what leads nowhere, is not re
   }
 }
 
-TEST_CASE("what takes leave out is not read") {
+TEST_CASE("[matmuls] elements that takes leave out are not demanded") {
   const std::vector<std::int32_t> packed{0, 3, 4, 6, 7, 8};
   const std::vector<bool> triangle{true, false, false, true, true, false, true, true, true};
   const auto read_of = [](const std::vector<std::int32_t>& which, const char* mode, Shape shape,
@@ -117,7 +117,9 @@ TEST_CASE("what takes leave out is not read") {
   CHECK(read_of({1, 0, 1}, "clip", {3, 2}, 1, false).empty());
 }
 
-TEST_CASE("what is read is found for a bounded number of elements, and where somebody asks") {
+TEST_CASE(
+    "[matmuls] demanded elements are found for a bounded number of elements, and only for matmuls and "
+    "scatters") {
   const std::int64_t n = 1 << 18, readers = 40;
   const std::vector<std::int32_t> first_two{0, 1};
   for (const bool of_products : {false, true}) {
@@ -139,7 +141,7 @@ TEST_CASE("what is read is found for a bounded number of elements, and where som
   }
 }
 
-TEST_CASE("what has another reader is read, and so is what indices that are computed lead to") {
+TEST_CASE("[matmuls] values with other readers, and elements at computed indices, are demanded") {
   GraphBuilder g;
   const Value u = of_product(g, "u", {2, 3, 3}), moving = g.input("i", {i32, {3, 3}});
   const Value zeros = ops::full(g, {f64, {2, 7}}, 0.0), indices = ops::constant(g, places(3, 6));
@@ -164,7 +166,7 @@ TEST_CASE("what has another reader is read, and so is what indices that are comp
   CHECK(reads_of(triangles(4, 3, 2, f64)).empty());
 }
 
-TEST_CASE("products leave out what is not read of an output, alone and as sums of loops") {
+TEST_CASE("[matmuls] matmuls skip elements that are not demanded, alone and as sums of loops") {
   std::mt19937_64 random(5);
   const std::int64_t n = 4000, d = 32, k = 3;
   GraphBuilder g;
@@ -202,7 +204,7 @@ TEST_CASE("products leave out what is not read of an output, alone and as sums o
   }
 }
 
-TEST_CASE("sums that are not read are not scattered") {
+TEST_CASE("[matmuls] sums that are not read are not scattered") {
   GraphBuilder g;
   const Value x = g.input("x", {f64, {2, 4}}), i = g.input("i", {i32, {5}}), u = g.input("u", {f64, {2, 5}});
   const Program program = Program::make(g.build({ops::scatter_add(x, i, u, 1)}));
@@ -224,7 +226,7 @@ TEST_CASE("sums that are not read are not scattered") {
   CHECK(std::equal(expected.begin(), expected.end(), got.elements<double>().begin()));
 }
 
-TEST_CASE("gradients in triangles are those of whole products") {
+TEST_CASE("[matmuls] gradients in triangles are those of whole products") {
   std::mt19937_64 random(6);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t d : {3, 16, 20, 37}) {

@@ -101,7 +101,7 @@ Executable of_one(Type type, const auto& body) {
 
 }  // namespace
 
-TEST_CASE("[reused] random graphs whose inputs are given up give what they give of inputs that are kept") {
+TEST_CASE("[donation] random graphs with donated inputs have the results of kept inputs") {
   const std::size_t count = scaled(400);
   std::size_t taken = 0, kept = 0;
   for (std::uint64_t seed = 0; seed < count; ++seed) {
@@ -152,7 +152,7 @@ TEST_CASE("[reused] random graphs whose inputs are given up give what they give 
   CHECK(kept > count / 16);
 }
 
-TEST_CASE("[reused] parameters are written over time after time") {
+TEST_CASE("[donation] parameters are written over time after time") {
   if (units().empty()) return;
   GraphBuilder builder("descent");
   const Value w = builder.input("w", square_matrix), m = builder.input("m", square_matrix),
@@ -179,7 +179,7 @@ TEST_CASE("[reused] parameters are written over time after time") {
   }
 }
 
-TEST_CASE("[reused] what is read later, wanted as it is, small or of another type keeps its memory") {
+TEST_CASE("[donation] inputs that are read later, are outputs, small or of another type keep their memory") {
   if (units().empty()) return;
   using Values = std::vector<Value>;
   const auto reused = [](Type type, const auto& body) {
@@ -229,7 +229,7 @@ TEST_CASE("[reused] what is read later, wanted as it is, small or of another typ
   CHECK(memory[32] == 0.25);
 }
 
-TEST_CASE("[reused] a product that is kept is not written where its sum has yet to read") {
+TEST_CASE("[donation] a product that is kept is not written where its sum has yet to read") {
   GraphBuilder builder("kept");
   const Value a = builder.input("a", square_matrix), b = builder.input("b", square_matrix),
               x = builder.input("x", square_matrix);
@@ -245,7 +245,7 @@ TEST_CASE("[reused] a product that is kept is not written where its sum has yet 
   for (std::size_t i = 0; i < 2; ++i) CHECK(same_bytes(state[i], expected[i]));
 }
 
-TEST_CASE("[reused] inputs are written over safely from the last step on that may fail") {
+TEST_CASE("[donation] inputs are written over safely from the last step on that may fail") {
   GraphBuilder builder("before and behind");
   const Value x = builder.input("x", square_matrix), y = builder.input("y", square_matrix),
               z = builder.input("z", Type(f64, {136, 4}));
@@ -262,7 +262,7 @@ TEST_CASE("[reused] inputs are written over safely from the last step on that ma
   }
 }
 
-TEST_CASE("[reused] after a failure inputs that were given up are what they were, where that is promised") {
+TEST_CASE("[donation] after a failure donated inputs are unchanged, where that is guaranteed") {
   if (units().empty()) return;
   CpuOptions options;
   options.check_indices = true;

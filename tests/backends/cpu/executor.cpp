@@ -93,7 +93,7 @@ TEST_CASE("in place: operands that die give their memory, and nothing else does"
   }
 }
 
-TEST_CASE("inner graphs run as if they were written out") {
+TEST_CASE("inner graphs run as if they were inlined") {
   GraphBuilder inner("inner");
   const Value a = inner.input("a", Type(f64, {3}));
   const Graph square_plus = inner.build({ops::add(ops::mul(a, a), a), ops::sin(a)});
@@ -218,7 +218,7 @@ TEST_CASE("memory beyond any machine is a typed error") {
   CHECK(result.error().kind() == ErrorKind::out_of_memory);
 }
 
-TEST_CASE("a graph of a known structure is compiled once, whoever runs it") {
+TEST_CASE("a graph of a known structure is compiled once, whatever thread runs it") {
   const auto graph_of = [](const char* name, double factor) {
     GraphBuilder builder(name);
     const Value x = builder.input("x", Type(f64, {3}));
@@ -245,7 +245,7 @@ TEST_CASE("a graph of a known structure is compiled once, whoever runs it") {
   CHECK(compile_cache().statistics().bytes > 0);
 }
 
-TEST_CASE("the compile cache counts what programs of loops hold") {
+TEST_CASE("the compile cache counts the contents of programs of loops") {
   GraphBuilder b("body"), g("loop");
   const Type type(f64, {1000});
   Value y = b.input("y", type);

@@ -127,7 +127,7 @@ TEST_CASE("a fused chain against the reference") {
   }
 }
 
-TEST_CASE("folds that nobody reads, and repeated elements behind barriers, run") {
+TEST_CASE("reductions without readers, and repeated elements after barriers, run") {
   GraphBuilder builder("f");
   const Type type(f64, {1000});
   const Value x = builder.input("x", type);

@@ -65,7 +65,7 @@ TEST_CASE("[columns] any rows are brought to any columns, and nothing else is re
   check_gather_columns<std::uint64_t>();
 }
 
-TEST_CASE("[columns] places are moved into the array") {
+TEST_CASE("[columns] indices are clamped to the array") {
   check_find_places<std::int32_t>();
   check_find_places<std::int64_t>();
 }

@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("[gemm] 0.0 that is added makes 0.0 of products that vanish",
   if (cpu_has(InstructionSet::avx2)) CHECK(negative > 0);
 }
 
-TEST_CASE("[gemm] a product that 0.0 is added to has the bits that it has alone, whoever multiplies") {
+TEST_CASE("[gemm] a product that 0.0 is added to has the bits that it has alone, with every library") {
   std::mt19937 random(5);
   std::uniform_real_distribution<float> element(-1, 1);
   for (const auto& size : {std::array<std::int64_t, 3>{256, 128, 512}, {512, 64, 512}, {64, 64, 64}}) {

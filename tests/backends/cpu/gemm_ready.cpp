@@ -59,7 +59,8 @@ std::string name_of(const GemmCall& g) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("[gemm] a plan's product has the bits of its kernel's", T, float, double, std::int32_t) {
+TEST_CASE_TEMPLATE("[prepacked] [gemm] a plan's product has the bits of its kernel's", T, float, double,
+                   std::int32_t) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 1500; ++i) {
     const GemmCall g = call_of(TypeOf<T>::value, random);
@@ -77,7 +78,7 @@ TEST_CASE_TEMPLATE("[gemm] a plan's product has the bits of its kernel's", T, fl
   }
 }
 
-TEST_CASE("[gemm] a copy of a plan makes the same products, one after another") {
+TEST_CASE("[prepacked] [gemm] a copy of a plan makes the same products, one after another") {
   std::mt19937_64 random(12);
   for (int i = 0; i < 200; ++i) {
     const GemmCall g = call_of(GemmType::f32, random);

@@ -383,7 +383,7 @@ TEST_CASE("threads change no bit, and pieces may be run one by one") {
   }
 }
 
-TEST_CASE_TEMPLATE("what is behind the ends of rows is left out, and the rest is the same", T, float, double,
+TEST_CASE_TEMPLATE("elements after the ends of rows are left out, and the rest is the same", T, float, double,
                    std::complex<float>, std::int32_t) {
   std::mt19937 random(17);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {

@@ -158,8 +158,8 @@ Index differing_elements(const Case& c, int threads, GemmIsa isa, std::mt19937& 
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("terms that are zeros in blocks are left out and change nothing", T, float, double,
-                   std::complex<float>, std::complex<double>, std::int32_t, std::int64_t) {
+TEST_CASE_TEMPLATE("[matmuls] terms that are zeros in blocks are left out and change nothing", T, float,
+                   double, std::complex<float>, std::complex<double>, std::int32_t, std::int64_t) {
   std::mt19937 random(31);
   const std::size_t rounds = tidu::test::scaled(2);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {

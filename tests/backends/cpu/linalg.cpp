@@ -147,7 +147,7 @@ TEST_CASE("linear algebra: matrices that are empty, and operands that are not fi
   }
 }
 
-TEST_CASE("linear algebra: what is refused") {
+TEST_CASE("linear algebra: errors") {
   GraphBuilder g("refused");
   const Value vector = g.input("vector", {f64, {3}}), wide = g.input("wide", {f64, {2, 3}}),
               whole = g.input("whole", {i32, {2, 2}}), square = g.input("square", {f64, {2, 2}});

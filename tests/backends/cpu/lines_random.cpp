@@ -265,7 +265,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[lines] what a scan or a loop adds to in its place is added once") {
+TEST_CASE("[lines] an addition in place of a scan or a loop is added once") {
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t extent : {8192, 10001, 16389, 40007}) {
       if (shortened() && extent > 10001) continue;
@@ -433,7 +433,7 @@ TEST_CASE("[lines] moves of moves take no memory") {
     sum = ops::add(sum, ops::pad(ops::slice(ct, {0, 1}, {rows, columns}), zero, {{0, 0, 0}, {0, 1, 0}}));
     CHECK(peak_of(builder.build({sum})) < bytes + blocks);
   }
-  SUBCASE("slices of what was padded") {
+  SUBCASE("slices of padded values") {
     GraphBuilder builder("padded");
     const Value x = builder.input("x", {f64, {rows, columns}});
     const Value wide = ops::pad(x, ops::full(builder, Type(f64, {}), 3.0), {{1, 1, 0}, {1, 1, 0}});

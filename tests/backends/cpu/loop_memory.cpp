@@ -38,7 +38,7 @@ BlockedLoop products(std::size_t count) {
   return loop;
 }
 
-TEST_CASE("what products of a block read whole is counted once, of as many as 100,000 matrices") {
+TEST_CASE("operands that matmuls of a block read whole are counted once, also for 100,000 matrices") {
   for (const std::size_t count : {std::size_t{3}, std::size_t{100000}}) {
     const BlockedLoop loop = products(count);
     const std::size_t matrices = (count - 1) * 4 * 4 * sizeof(double), sums = 2 * count * sizeof(double);
@@ -77,7 +77,7 @@ std::size_t loops_of_update(std::int64_t rows, std::int64_t batch, bool clips) {
   return Program::make(g.build({ops::sub(w, share)})).schedule().loops.size();
 }
 
-TEST_CASE("[updates] an update is no loop, which would have memory of its own for what it makes") {
+TEST_CASE("[updates] an epilogue is no loop, which would need memory of its own") {
   for (const std::int64_t batch : {32, 64, 256}) CHECK(loops_of_update(784, batch, false) == 0);
   CHECK(loops_of_update(784, 32, true) == 1);
 }
@@ -97,7 +97,8 @@ std::int64_t points_of_block(std::int64_t components, std::int64_t inner) {
 }
 
 TEST_CASE(
-    "what a block reads whole is not read again for every few points where no cache near the core has it") {
+    "operands that a block reads whole are not read again for every few points if no cache near the core "
+    "holds them") {
   CHECK(points_of_block(200, 4) < 30);    // 400 KB
   CHECK(points_of_block(200, 64) >= 32);  // 6.5 MB
 }

@@ -96,7 +96,7 @@ Graph layer_norm(std::int64_t rows, std::int64_t width) {
 
 }  // namespace
 
-TEST_CASE("blocked loops give what whole arrays give") {
+TEST_CASE("tiled loops have the results of whole arrays") {
   std::mt19937_64 random(3);
   for (const std::int64_t batch : {17, 64, 100, 257}) {
     INFO("batch ", batch);
@@ -112,7 +112,7 @@ TEST_CASE("blocked loops give what whole arrays give") {
   }
 }
 
-TEST_CASE("what is big runs in blocks of cache size, and its memory is that of a block") {
+TEST_CASE("large arrays run in blocks of cache size, and their memory is that of a block") {
   const Graph gradient = value_and_grad(mixture(4000, 32, 25), {"q", "m"});
   const Program blocked = Program::make(gradient);
   ProgramOptions options;
@@ -175,7 +175,7 @@ TEST_CASE("a product is added to where it is to an operand's part only where tha
   }
 }
 
-TEST_CASE("what products in blocks read whole is packed once for all blocks") {
+TEST_CASE("operands that tiled matmuls read whole are packed once for all blocks") {
   std::mt19937_64 random(28);
   const Graph graph = value_and_grad(mixture(1000, 32, 25), {"q", "m"});
   const Program program = Program::make(graph);
@@ -196,7 +196,7 @@ TEST_CASE("what products in blocks read whole is packed once for all blocks") {
   check_loops(graph, ProgramOptions(), random, 1e-11, 1);
 }
 
-TEST_CASE("what is small, has barriers or nothing to spare has no loops") {
+TEST_CASE("small arrays, barriers and fusions that save nothing give no loops") {
   CHECK(num_loops(Program::make(value_and_grad(network(64, f32), {"w1"}))) == 0);
   GraphBuilder g("chain");
   const Value x = g.input("x", {f32, {1 << 20}});
@@ -232,7 +232,7 @@ TEST_CASE("a loop whose only sums have no elements") {
   check_loops(g.build({ops::reduce_sum(e, {1}), none}), ProgramOptions(), random, 2e-4, 1);
 }
 
-TEST_CASE("what is fused anyway and fits no cache is not run as one block") {
+TEST_CASE("a fusion that fits no cache is not run as one block") {
   GraphBuilder g("chain");
   const Value x = g.input("x", {f32, {100000, 100}});
   Value y = x;
@@ -254,7 +254,7 @@ TEST_CASE("kernels of other projects see whole operations") {
   CHECK(num_loops(executor.compile(Program::make(graph, forced(4096))).program()) == 0);
 }
 
-TEST_CASE("what depends on sums over the axis runs in a second loop") {
+TEST_CASE("values that depend on sums over the axis run in a second loop") {
   GraphBuilder g("standardize");
   const Value x = g.input("x", {f64, {300, 40}});
   const Value mean = ops::reduce_sum(ops::sin(x), {0});

@@ -64,7 +64,7 @@ Graph step(std::int64_t n) {
 }  // namespace
 
 TEST_CASE(
-    "[places] columns that are in no memory are not counted, nor parts of results that blocks write where "
+    "[memory] columns that are in no memory are not counted, nor parts of results that blocks write where "
     "they are") {
   if (cpu_detail::VectorJit::get(VectorUnits::automatic) == nullptr) {
     MESSAGE("skipped: no code is generated for this processor");
@@ -82,7 +82,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[places] a product that an update takes has no place") {
+TEST_CASE("[memory] a product that an update takes has no place") {
   std::mt19937_64 random(6);
   ProgramOptions whole;
   whole.block = false;
@@ -95,7 +95,7 @@ TEST_CASE("[places] a product that an update takes has no place") {
   }
 }
 
-TEST_CASE("[places] what an update reads twice leaves its place once") {
+TEST_CASE("[memory] a value that an epilogue reads twice is freed once") {
   std::mt19937_64 random(7);
   GraphBuilder g("twice");
   const Type type(f32, {136, 136});
@@ -115,7 +115,7 @@ TEST_CASE("[places] what an update reads twice leaves its place once") {
     CHECK(std::memcmp(got[i].bytes(), expected[i].bytes(), got[i].num_bytes()) == 0);
 }
 
-TEST_CASE("[places] small slices that are brought together do not keep what they are of") {
+TEST_CASE("[memory] small slices that are concatenated do not keep their operand") {
   std::mt19937_64 random(8);
   GraphBuilder g("slices");
   const Type type(f32, {256, 256});
@@ -131,7 +131,7 @@ TEST_CASE("[places] small slices that are brought together do not keep what they
   CHECK(usage.used < 1.5 * usage.by_program);
 }
 
-TEST_CASE("[places] what programs inside a program compute once is counted") {
+TEST_CASE("[memory] constants of inner programs are counted") {
   std::mt19937_64 random(9);
   const Type type(f16, {160, 160});
   // In f16 no group takes one element for all.
@@ -154,7 +154,7 @@ TEST_CASE("[places] what programs inside a program compute once is counted") {
   }
 }
 
-TEST_CASE("[places] blocks end with the page in which they are full") {
+TEST_CASE("[memory] blocks end with the page in which they are full") {
   cpu_detail::Arena arena(0);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, (std::size_t{4} << 20) + 1}) {
     const cpu_detail::Arena::Block block = arena.acquire(bytes);

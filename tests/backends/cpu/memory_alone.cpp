@@ -53,7 +53,7 @@ Graph layers(std::int64_t batch, std::int64_t width) {
 
 }  // namespace
 
-TEST_CASE("[places] the process grows by what was predicted where a run has many steps") {
+TEST_CASE("[memory] the process grows by the predicted bytes in a run of many steps") {
   GraphBuilder g("steps");
   Value x = g.input("x", {f32, {40}});
   for (int i = 0; i < 60'000; ++i) x = i % 2 == 0 ? ops::cumsum(x, 0) : ops::rev(x, {0});
@@ -69,7 +69,7 @@ TEST_CASE("[places] the process grows by what was predicted where a run has many
   CHECK(*grown > 0.95 * static_cast<double>(executable.peak_bytes()));
 }
 
-TEST_CASE("[places] the process grows by what was predicted where oneDNN multiplies") {
+TEST_CASE("[memory] the process grows by the predicted bytes when oneDNN multiplies") {
   std::mt19937_64 random(10);
   for (const std::int64_t batch : {1024, 256}) {
     const Graph graph = layers(batch, 1024);

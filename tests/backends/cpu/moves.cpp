@@ -111,7 +111,7 @@ TEST_CASE("[moves] heads are copied from where they lie, and to where they belon
   }
 }
 
-TEST_CASE("[moves] what is an output, read by something else, or more than once stays in memory") {
+TEST_CASE("[moves] outputs, and values that are read by other operations or more than once, stay in memory") {
   std::mt19937_64 random(2);
   enum { alone, output, added, twice, reshaped, transposed };
   for (const auto way : {alone, output, added, twice, reshaped, transposed}) {
@@ -148,7 +148,7 @@ TEST_CASE("[moves] axes that go on where the last one ends make lines longer") {
   }
 }
 
-TEST_CASE("[moves] what is copied from stays where it is until then") {
+TEST_CASE("[moves] the operand of a copy stays in its buffer until then") {
   std::mt19937_64 random(4);
   GraphBuilder g("lives");
   const Type type(f64, {12, 5, 16});

@@ -52,7 +52,7 @@ Value padded(const Value& x, std::int64_t before, std::int64_t after) {
 
 }  // namespace
 
-TEST_CASE("[moves between] sums of what is rolled are one group, in whatever order they are written") {
+TEST_CASE("[moves between] sums of rolled values are one fusion, in whatever order they are written") {
   const Type type(f64, {rows, columns});
   const std::string moves = "slice slice concatenate slice slice concatenate slice slice concatenate";
   SUBCASE("each before the sum that needs it") {
@@ -80,10 +80,10 @@ TEST_CASE("[moves between] sums of what is rolled are one group, in whatever ord
   }
 }
 
-TEST_CASE("[moves between] what is moved is made behind what it moves, and before all that reads it") {
+TEST_CASE("[moves between] layout operations run after their operand and before all their readers") {
   GraphBuilder builder("f");
   const Value x = builder.input("x", {f64, {rows, columns}}), y = builder.input("y", {f64, {rows, columns}});
-  SUBCASE("of what the group makes") {
+  SUBCASE("of the result of the fusion") {
     const Value a = ops::mul(x, y);
     const Value b = ops::add(ops::exp(a), rolled(a, 0, 1));
     CHECK(nodes_of(builder.build({ops::sin(b)})) == "(mul exp) slice slice concatenate (add sin)");
@@ -118,7 +118,7 @@ TEST_CASE("[moves between] what is moved is made behind what it moves, and befor
 }
 
 // Whatever is drawn, no value is read before it is made or after it is overwritten.
-TEST_CASE("[moves between] random graphs of moves, sums, folds and what stands between") {
+TEST_CASE("[moves between] random graphs of layout operations, sums, reductions and others between") {
   for (std::uint64_t seed = 0; seed < scaled(300); ++seed) {
     CAPTURE(seed);
     std::mt19937_64 random(seed);

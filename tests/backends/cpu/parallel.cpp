@@ -53,7 +53,7 @@ std::int64_t run_failing(int threads, std::int64_t pieces, const Fails& fails) {
 
 }  // namespace
 
-TEST_CASE("what a piece throws comes out of its loop, and the next loop runs all pieces") {
+TEST_CASE("the exception of a piece comes out of its loop, and the next loop runs all pieces") {
   for (const int threads : {1, 2, 4}) {
     CAPTURE(threads);
     for (std::int64_t bad = 0; bad < 12; ++bad) {

@@ -65,7 +65,7 @@ TEST_CASE("ranges cover a loop, awake helpers or not") {
   }
 }
 
-TEST_CASE("short groups of rows behind products have the bits of one thread") {
+TEST_CASE("short row fusions after matmuls have the bits of one thread") {
   GraphBuilder g("layers");
   const Value x = g.input("x", Type(f32, {64, 300})), w = g.input("w", Type(f32, {300, 512}));
   const Value b = g.input("b", Type(f32, {512}));

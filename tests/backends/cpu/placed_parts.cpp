@@ -47,7 +47,7 @@ Checked check_bits(const Graph& graph, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("a concatenate's operands are made in it, and take no memory of their own") {
+TEST_CASE("[concat in place] a concatenate's operands are made in it, and take no memory of their own") {
   if (units().empty()) return;
   std::mt19937_64 random(5);
   for (const DType dtype : {f32, f64, i32}) {
@@ -65,7 +65,9 @@ TEST_CASE("a concatenate's operands are made in it, and take no memory of their 
   }
 }
 
-TEST_CASE("what else reads, gives out, repeats or misplaces an operand keeps it where it is") {
+TEST_CASE(
+    "[concat in place] operands that have other readers, are outputs, repeated or not contiguous keep their "
+    "buffer") {
   std::mt19937_64 random(6);
   const auto check = [&](const auto& body) {
     GraphBuilder g("f");
@@ -111,7 +113,7 @@ TEST_CASE("what else reads, gives out, repeats or misplaces an operand keeps it 
   });
 }
 
-TEST_CASE("random concatenates of random operands, also in loops") {
+TEST_CASE("[concat in place] random concatenates of random operands, also in loops") {
   if (units().empty()) return;
   std::mt19937_64 random(7);
   std::size_t spared = 0;

@@ -43,7 +43,7 @@ class ControlGroups {
 
 }  // namespace
 
-TEST_CASE("control groups grant the least of what they and those around them say, rounded up") {
+TEST_CASE("control groups grant the minimum of their own limits and those around them, rounded up") {
   const ControlGroups groups;
   CHECK(groups.granted("") == 0);
   CHECK(groups.granted("0::/a/b\n") == 0);  // no files: as much as there is

@@ -115,7 +115,7 @@ TEST_CASE("equal products that do not need one another stand side by side") {
   CHECK(groups_of(Program::make(layers(f64, 60, 20))) == Groups{18, 18, 2, 2});
 }
 
-TEST_CASE("products of other types, attributes or behind a barrier stand apart") {
+TEST_CASE("matmuls of other types, attributes or after a barrier are not grouped") {
   GraphBuilder builder("f");
   const Value a = builder.input("a", {f32, {32, 32}}), b = builder.input("b", {f32, {32, 32}});
   const Value wide = builder.input("wide", {f32, {32, 64}}), twice = builder.input("twice", {f64, {32, 32}});

@@ -155,7 +155,7 @@ TEST_CASE("results are not in their places early where much more memory lived on
   CHECK(equal_as_numbers(executable.run(inputs), alone.run(inputs)));
 }
 
-TEST_CASE("what else is read of heads stays in memory") {
+TEST_CASE("parts of heads with other readers stay in memory") {
   if (units().empty()) return;
   std::mt19937_64 random(2);
   for (std::uint32_t outputs = 1; outputs < 512; outputs += shortened() ? 17 : 3) {

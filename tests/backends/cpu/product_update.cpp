@@ -190,7 +190,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[updates] what is multiplied gives its place to nothing, and is not rearranged") {
+TEST_CASE("[updates] an operand of the matmul is not overwritten, and not rearranged") {
   std::mt19937_64 random(15);
   const auto check = [&](const Graph& graph) {
     const std::vector<Tensor> inputs = inputs_of_update(graph, random);
@@ -230,7 +230,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[updates] what goes past the caches has the same bits, in place, aligned or not") {
+TEST_CASE("[updates] results that bypass the caches have the same bits, in place, aligned or not") {
   using namespace tidu::cpu_detail;
   std::mt19937_64 random(14);
   const auto check = [&](auto element, GemmType type, std::int64_t n, std::int64_t shift) {

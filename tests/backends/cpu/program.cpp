@@ -44,7 +44,7 @@ TEST_CASE("externals are refused") {
         std::string::npos);
 }
 
-TEST_CASE("inner graphs are written out to any depth, and their number is bounded") {
+TEST_CASE("inner graphs are inlined to any depth, and their number is bounded") {
   GraphBuilder innermost("g0");
   const Value a = innermost.input("a", f64);
   Graph graph = innermost.build({ops::sin(a)});
@@ -202,7 +202,7 @@ std::string groups(const Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("groups: what is fused, and what is not") {
+TEST_CASE("fusions: operations that are fused, and those that are not") {
   GraphBuilder builder("f");
   const Type type(f64, {1000});
   const Value x = builder.input("x", type), s = builder.input("s", f64);
@@ -217,7 +217,7 @@ TEST_CASE("groups: what is fused, and what is not") {
     const Value y = other.input("y", type);
     CHECK(groups(other.build({ops::mul(y, ops::full(other, type, 2.0))})) == "mul");
   }
-  SUBCASE("what depends on the fold comes in a group behind it") {
+  SUBCASE("operations that depend on the reduction are in a fusion after it") {
     const Value sum = ops::reduce_sum(ops::exp(x), {0});
     const Value y = ops::div(ops::exp(x), ops::broadcast_scalar(sum, {1000}));
     CHECK(groups(builder.build({ops::sin(y)})) == "exp reduce_sum | div sin");
@@ -245,12 +245,12 @@ TEST_CASE("groups: what is fused, and what is not") {
     const Values both = ops::optimization_barrier(std::vector{ops::full(other, type, 2.0), y}, 1);
     CHECK(groups(other.build({ops::exp(ops::mul(both[0], both[1]))})) == "mul exp");
   }
-  SUBCASE("a fold that nobody reads") {
+  SUBCASE("a reduction without readers") {
     const Value y = ops::exp(ops::sin(x));
     const Values both = ops::optimization_barrier(std::vector{ops::reduce_sum(y, {0}), y}, 1);
     CHECK(groups(builder.build({both[1]})) == "sin exp reduce_sum");
   }
-  SUBCASE("a fold behind a barrier") {
+  SUBCASE("a reduction after a barrier") {
     const Value y = ops::optimization_barrier(std::vector{ops::exp(ops::sin(x))}, 1)[0];
     CHECK(groups(builder.build({ops::reduce_sum(y, {0})})) == "sin exp");
   }

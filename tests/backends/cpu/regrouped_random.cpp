@@ -320,7 +320,7 @@ bool are_equal(const std::vector<Tensor>& got, const std::vector<Tensor>& expect
 
 }  // namespace
 
-TEST_CASE("[lines] random graphs of whole numbers in many shapes give what the reference gives") {
+TEST_CASE("[lines] random graphs of integers in many shapes have the results of the reference") {
   constexpr VectorUnits every_kind[] = {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none};
   std::size_t wrong = 0;
   for (std::uint64_t seed = 0; seed < scaled(250) && wrong < 3; ++seed) {

@@ -97,7 +97,7 @@ void check_reference(const Graph& graph, const std::vector<Tensor>& inputs, doub
 
 }  // namespace
 
-TEST_CASE("softmax and layer norm are one group of rows, with the reference's values") {
+TEST_CASE("softmax and layer norm are one row fusion, with the reference's values") {
   std::mt19937_64 random(1);
   for (const DType dtype : {f32, f64}) {
     const double tolerance = dtype == f32 ? 2e-5 : 1e-13;
@@ -118,7 +118,7 @@ TEST_CASE("softmax and layer norm are one group of rows, with the reference's va
   }
 }
 
-TEST_CASE("groups of rows have the bits of their operations one by one") {
+TEST_CASE("row fusions have the bits of their operations one by one") {
   std::mt19937_64 random(2);
   for (int repeat = 0; repeat < (shortened() ? 20 : 60); ++repeat) {
     const DType dtype = repeat % 2 == 0 ? f32 : f64;
@@ -219,7 +219,7 @@ TEST_CASE("short rows that are folded some at a time have the bits of their oper
   }
 }
 
-TEST_CASE("[rows] several rows share what all periods repeat and fold") {
+TEST_CASE("[rows] several rows share repeated and reduced values of a period") {
   std::mt19937_64 random(5);
   for (const DType dtype : {f32, f64}) {
     for (const auto& [count, rows, columns] : {std::array<std::int64_t, 3>{40, 25, 32},
@@ -254,7 +254,7 @@ TEST_CASE("[rows] several rows share what all periods repeat and fold") {
   }
 }
 
-TEST_CASE("[rows] results of groups of rows take the places of operands that are read element by element") {
+TEST_CASE("[rows] results of row fusions take the buffers of operands that are read element by element") {
   std::mt19937_64 random(7);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t columns : {16, 17, 20, 24, 28, 32, 40}) {
@@ -283,7 +283,7 @@ TEST_CASE("[rows] results of groups of rows take the places of operands that are
   }
 }
 
-TEST_CASE("groups compute again what they would read") {
+TEST_CASE("fusions recompute values that they would read") {
   std::mt19937_64 random(7);
   constexpr std::int64_t rows = 300, columns = 40;
   const Type matrix(f64, {rows, columns});
@@ -308,7 +308,7 @@ TEST_CASE("groups compute again what they would read") {
   check_bits(graph, random_inputs(graph, random), "again");
 }
 
-TEST_CASE("of what is repeated along rows one element for each row is left to other groups") {
+TEST_CASE("of values repeated along rows one element for each row is left to other fusions") {
   std::mt19937_64 random(8);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t columns : {16, 33, 64, 130}) {
@@ -363,7 +363,7 @@ TEST_CASE("a group leaves one value of which others can make several") {
   }
 }
 
-TEST_CASE("a fold of all rows may go to a barrier alone, from which nobody takes it") {
+TEST_CASE("a reduction of all rows may have a barrier without readers as its only reader") {
   std::mt19937_64 random(10);
   for (const std::int64_t columns : {17, 64}) {
     GraphBuilder g("unread");

@@ -44,7 +44,7 @@ Graph graph_of_bools(DType dtype, int which) {
 
 }  // namespace
 
-TEST_CASE("bools that are one for each row, within groups of rows and from elsewhere") {
+TEST_CASE("bools that are one for each row, within row fusions and from elsewhere") {
   std::mt19937_64 random(3);
   for (const DType dtype : {f32, f64}) {
     for (int which = 0; which < 7; ++which) {

@@ -60,7 +60,7 @@ std::size_t operations_alone(const Program& program) {
 
 }  // namespace
 
-TEST_CASE("groups of rows read the rows that indices name") {
+TEST_CASE("row fusions gather rows by indices") {
   std::mt19937_64 random(11);
   for (const DType dtype : {f64, f32}) {
     for (const DType index : {i32, i64}) {
@@ -126,7 +126,7 @@ TEST_CASE(
   CHECK_MESSAGE(operations_alone(program) == program.schedule().nodes.size(), to_text(program));
 }
 
-TEST_CASE("what rows are picked of is not computed again in the group that picks them") {
+TEST_CASE("operands of gathered rows are not recomputed in the fusion that gathers them") {
   GraphBuilder g("scaled");
   const Value x = g.input("x", Type(f64, {37, 130})), i = g.input("i", Type(i32, {16}));
   const Value scaled = x * ops::broadcast_in_dim(ops::logsumexp(x, {1}), {37, 130}, {0});

@@ -86,7 +86,7 @@ std::vector<Tensor> inputs_of(const Graph& graph, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("groups of rows read rows that are repeated") {
+TEST_CASE("row fusions read repeated rows") {
   std::mt19937_64 random(21);
   for (const DType dtype : {f64, f32}) {
     for (const auto& matrix : {std::pair{3, 16}, {4, 19}, {2, 64}, {9, 136}, {1, 700}}) {
@@ -116,7 +116,7 @@ TEST_CASE("groups of rows read rows that are repeated") {
   }
 }
 
-TEST_CASE("derivatives of what repeats rows are those of the reference") {
+TEST_CASE("derivatives of repeated rows are those of the reference") {
   std::mt19937_64 random(22);
   for (const Case& one : cases(f64, 4, 40)) {
     const Graph gradient = vjp(one.graph);

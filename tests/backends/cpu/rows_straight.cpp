@@ -42,7 +42,7 @@ Graph straight_graph(DType dtype, std::int64_t rows, std::int64_t columns, int r
 
 }  // namespace
 
-TEST_CASE("[rows] groups of rows that nothing folds") {
+TEST_CASE("[rows] row fusions without reductions") {
   std::mt19937_64 random(21);
   for (const DType dtype : {f64, f32}) {
     for (const std::int64_t columns : {16, 17, 39, 63, 64, 78, 120, 250, 272, 1000}) {
@@ -67,7 +67,7 @@ TEST_CASE("[rows] groups of rows that nothing folds") {
   }
 }
 
-TEST_CASE("[rows] groups behind a barrier of several values, also where they run one by one") {
+TEST_CASE("[rows] fusions after a barrier of several values, also if they run one by one") {
   std::mt19937_64 random(22);
   for (const std::int64_t columns : {100, 1030}) {  // no code is made for the latter
     const Type type(f32, {64, columns});

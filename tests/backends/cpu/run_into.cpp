@@ -46,7 +46,7 @@ ErrorKind kind_of(const auto& body) {
 
 }  // namespace
 
-TEST_CASE("run_into gives what the reference executor gives, time after time, and shares no memory") {
+TEST_CASE("run_into has the results of the reference executor, time after time, and shares no memory") {
   std::mt19937_64 random(1);
   for (const Shape& shape : {Shape{}, Shape{1}, Shape{3}, Shape{16, 8}, Shape{32, 16}, Shape{40, 50}}) {
     const Graph graph = everything(shape);
@@ -72,7 +72,7 @@ TEST_CASE("run_into gives what the reference executor gives, time after time, an
   }
 }
 
-TEST_CASE("outputs of run_into are written over where nobody else refers to them, and only there") {
+TEST_CASE("outputs of run_into are overwritten if they have no other reference, and only then") {
   std::mt19937_64 random(2);
   for (const Shape& shape : {Shape{4}, Shape{33}, Shape{300}, Shape{30000}}) {
     const Type type(f64, shape);

@@ -198,7 +198,7 @@ TEST_CASE("[runs] random recurrences give the bits of their operations") {
   }
 }
 
-TEST_CASE("[runs] what a broadcast repeats is what it was, though its place is another's by then") {
+TEST_CASE("[runs] the operand of a broadcast is unchanged, though its buffer is reused by then") {
   std::mt19937_64 random(6);
   constexpr std::int64_t length = 12;
   GraphBuilder g("late");
@@ -240,7 +240,7 @@ TEST_CASE("[runs] arrays of two lengths, or of two dtypes, are in runs of their 
   }
 }
 
-TEST_CASE("[runs] what runs make is there for groups and loops") {
+TEST_CASE("[runs] results of straight-line kernels are there for fusions and loops") {
   std::mt19937_64 random(8);
   constexpr std::int64_t length = 12, rows = 3000;
   GraphBuilder g("behind");

@@ -81,7 +81,7 @@ TEST_CASE("scans in scans, as deep as graphs may nest") {
   CHECK(gradients[1].item<double>() == std::cos(0.7) * 0.9);
 }
 
-TEST_CASE("scans in scans, of which the innermost computes something for nobody") {
+TEST_CASE("scans in scans, of which the innermost has a dead result") {
   GraphBuilder b("step");
   const Value w = b.input("w", f64), c = b.input("c", f64), d = b.input("d", f64);
   Graph body = b.build({ops::mul(ops::sin(c), w), ops::exp(d)});

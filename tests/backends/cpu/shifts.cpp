@@ -39,8 +39,7 @@ bool is_left(const Graph& graph) { return passes::moves_as_shifts(graph).share()
 
 }  // namespace
 
-TEST_CASE(
-    "[shifts] a pad takes in what is computed of slices, and is a select of whole arrays at a distance") {
+TEST_CASE("[shifts] a pad takes in functions of slices, and is a select of offset views") {
   GraphBuilder builder("stencil");
   const Value u = builder.input("u", Type(f32, {extent, extent}));
   const Value sum = ops::add(near(u, 0, 1), near(u, -1, 0));
@@ -56,7 +55,7 @@ TEST_CASE("[shifts] a roll along rows is a select of two of its array's") {
   CHECK(shifted(graph) == "reshape slice full pad slice pad constant select_n reshape sub");
 }
 
-TEST_CASE("[shifts] what nothing is gained from is left as it is") {
+TEST_CASE("[shifts] graphs without a gain are unchanged") {
   GraphBuilder builder("left");
   const Type type(f32, {extent, extent});
   const Value u = builder.input("u", type);
@@ -65,10 +64,10 @@ TEST_CASE("[shifts] what nothing is gained from is left as it is") {
   SUBCASE("its rows are folded") {
     CHECK(is_left(builder.build({ops::reduce_sum(ops::add(framed(sum), u), {1})})));
   }
-  SUBCASE("what it would take in is read by something else") {
+  SUBCASE("a value that it would take in has other readers") {
     CHECK(is_left(builder.build({ops::add(framed(sum), u), sum})));
   }
-  SUBCASE("two pads would compute again what costs much") {
+  SUBCASE("two pads would recompute an expensive value") {
     const Value much = ops::exp(sum);
     CHECK(is_left(builder.build({ops::add(ops::add(framed(much), framed(much, 1)), u)})));
   }

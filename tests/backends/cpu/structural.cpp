@@ -173,7 +173,7 @@ TEST_CASE("a long sum is cut into pieces and stays accurate") {
   finish_checks();
 }
 
-TEST_CASE("argmax, argmin and what is cumulative") {
+TEST_CASE("argmax, argmin and cumulative operations") {
   std::mt19937_64 random(14);
   for (const Shape& shape : {Shape{5}, Shape{2, 3}, Shape{3, 1, 4}, Shape{50, 7}, Shape{0, 3}}) {
     for (std::size_t k = 0; k < shape.size(); ++k) {

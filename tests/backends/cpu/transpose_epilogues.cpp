@@ -65,7 +65,7 @@ Graph transposed_sum(DType dtype, const Shape& shape, std::size_t axes, const In
 
 }  // namespace
 
-TEST_CASE("[transposed] a transpose of what a group of rows makes is one step with it") {
+TEST_CASE("[transpose epilogues] a transpose of a row fusion's result is one step with it") {
   if (units().empty()) return;
   std::mt19937_64 random(31);
   const std::size_t one = has_generated_code() ? 1 : 0;
@@ -88,7 +88,7 @@ TEST_CASE("[transposed] a transpose of what a group of rows makes is one step wi
   }
 }
 
-TEST_CASE("[transposed] rows that indices name, weights of rows and their folds, transposed") {
+TEST_CASE("[transpose epilogues] rows that indices name, weights of rows and their folds, transposed") {
   if (units().empty()) return;
   std::mt19937_64 random(32);
   const std::size_t one = has_generated_code() ? 1 : 0;
@@ -120,7 +120,9 @@ TEST_CASE("[transposed] rows that indices name, weights of rows and their folds,
   CHECK(turning(1, true, true).compile(graph).run(inputs)[0].num_bytes() == 700 * 40 * 8);
 }
 
-TEST_CASE("[transposed] what is not made row by row, each of all columns, is transposed by itself") {
+TEST_CASE(
+    "[transpose epilogues] a value that is not computed row by row, each of all columns, is transposed "
+    "separately") {
   std::mt19937_64 random(34);
   const std::size_t one = has_generated_code() ? 1 : 0;
   // A fold that is transposed is no transpose of rows.
@@ -136,7 +138,9 @@ TEST_CASE("[transposed] what is not made row by row, each of all columns, is tra
   check_transposed(periods.build({ops::transpose(moved * all, {0, 2, 1})}), random, 2 * one);
 }
 
-TEST_CASE("[transposed] what others read too, or is transposed twice, is no one step with its transpose") {
+TEST_CASE(
+    "[transpose epilogues] values with other readers, or transposed twice, are no one step with their "
+    "transpose") {
   if (units().empty()) return;
   std::mt19937_64 random(33);
   const auto check = [&](const auto& results, std::size_t instructions) {

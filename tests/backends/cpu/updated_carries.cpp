@@ -73,7 +73,7 @@ void check_like_reference(const Graph& graph, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("[carries] random bodies change elements of what they carry") {
+TEST_CASE("[carries] random bodies change elements of their carries") {
   for (std::uint64_t seed = 0; seed < scaled(400); ++seed) {
     CAPTURE(seed);
     UpdatedCarries bodies(seed);

@@ -172,7 +172,7 @@ std::vector<Bytes> one_by_one(const VectorProgram& code, VectorJit& compiler,
 
 }  // namespace
 
-TEST_CASE("lanes: arithmetic has the bits of loops") {
+TEST_CASE("vector code: arithmetic has the bits of loops") {
   using namespace prim;
   const std::vector<Exact> rows = {{&add, 2},
                                    {&sub, 2},
@@ -227,7 +227,7 @@ TEST_CASE("lanes: arithmetic has the bits of loops") {
   }
 }
 
-TEST_CASE("lanes: masks, selections and scalar operands have the bits of loops") {
+TEST_CASE("vector code: masks, selections and scalar operands have the bits of loops") {
   using namespace prim;
   const CpuExecutor loops = with_units(VectorUnits::none);
   std::mt19937_64 random(2);
@@ -255,7 +255,7 @@ TEST_CASE("lanes: masks, selections and scalar operands have the bits of loops")
   }
 }
 
-TEST_CASE("lanes: functions are within 4 units in the last place") {
+TEST_CASE("vector code: functions are within 4 units in the last place") {
   using namespace prim;
   struct Domains {
     const Primitive* primitive;
@@ -370,7 +370,7 @@ void check_exponentials(const CpuExecutor& lanes) {
 
 }  // namespace
 
-TEST_CASE("lanes: e^x is within one unit in the last place, whatever it is computed beside") {
+TEST_CASE("vector code: e^x is within one unit in the last place, whatever it is computed with") {
   for (const VectorUnits each : units()) {
     const CpuExecutor lanes = with_units(each);
     check_exponentials<float>(lanes);
@@ -414,14 +414,14 @@ void check_tanh(const CpuExecutor& lanes, double bound) {
 
 }  // namespace
 
-TEST_CASE("lanes: tanh is within its bound over all magnitudes, odd, and 1 at most") {
+TEST_CASE("vector code: tanh is within its bound over all magnitudes, odd, and 1 at most") {
   for (const VectorUnits each : units()) {
     check_tanh<float>(with_units(each), 3.5);
     check_tanh<double>(with_units(each), 3);
   }
 }
 
-TEST_CASE("[lanes] many values at once are what their steps are one by one") {
+TEST_CASE("[vector code] many values at once have the results of their steps one by one") {
   std::mt19937_64 random(4);
   for (const VectorUnits each : units()) {
     VectorJit& compiler = *VectorJit::get(each);
@@ -463,7 +463,7 @@ TEST_CASE("[lanes] many values at once are what their steps are one by one") {
   }
 }
 
-TEST_CASE("lanes: nothing is written beyond the end, and results may lie where operands do") {
+TEST_CASE("vector code: nothing is written beyond the end, and results may overwrite operands") {
   for (const VectorUnits each : units()) {
     VectorProgram code;
     code.num_operands = 1;

@@ -109,7 +109,8 @@ void check_chains(VectorJit& compiler) {
 
 }  // namespace
 
-TEST_CASE("[lanes] products by powers of two, and by more constants than there are registers, are exact") {
+TEST_CASE(
+    "[vector code] products by powers of two, and by more constants than there are registers, are exact") {
   for (const VectorUnits each : units()) {
     VectorJit& compiler = *VectorJit::get(each);
     check_chains<float>(compiler);

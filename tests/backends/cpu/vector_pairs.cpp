@@ -63,7 +63,7 @@ void check_choosing(VectorJit& compiler, VectorFunction function, std::int64_t c
 
 }  // namespace
 
-TEST_CASE("[lanes] vectors in pairs, alone and what is left are what each element is alone") {
+TEST_CASE("[vector code] vectors in pairs, alone and as remainders have the results of each element alone") {
   for (const VectorUnits each : units()) {
     VectorJit& compiler = *VectorJit::get(each);
     for (const VectorFunction function :

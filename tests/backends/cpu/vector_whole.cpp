@@ -50,7 +50,7 @@ constexpr std::int64_t sizes[] = {2, 7, 8, 17, 64, 333, 1001, 20003};
 
 }  // namespace
 
-TEST_CASE("whole lanes: every operation is the reference's") {
+TEST_CASE("[integer vectors] every operation is the reference's") {
   using namespace prim;
   std::mt19937_64 random(1);
   std::vector<Case> cases;
@@ -78,7 +78,7 @@ TEST_CASE("whole lanes: every operation is the reference's") {
   }
 }
 
-TEST_CASE("whole lanes: floating numbers that are no whole ones are cut to the nearest there are") {
+TEST_CASE("[integer vectors] floating numbers that are no integers are cut to the nearest there are") {
   const std::array<float, 17> odd = {
       NAN,      -NAN,  INFINITY, -INFINITY, 0x1p31F, 0x1.fffffep30F, -0x1p31F,  -0x1.000002p31F, 0x1p40F,
       -0x1p40F, 0.99F, -0.99F,   -0.0F,     1.5F,    -2.5F,          0x1p-140F, 0x1.fffffep127F};
@@ -96,7 +96,7 @@ TEST_CASE("whole lanes: floating numbers that are no whole ones are cut to the n
   }
 }
 
-TEST_CASE("whole lanes: large whole numbers become the nearest floating ones") {
+TEST_CASE("[integer vectors] large integers become the nearest floating numbers") {
   std::vector<std::int64_t> values;
   for (int bit = 0; bit < 63; ++bit) {
     const std::int64_t power = std::int64_t{1} << bit;
@@ -118,7 +118,7 @@ TEST_CASE("whole lanes: large whole numbers become the nearest floating ones") {
   }
 }
 
-TEST_CASE("whole lanes: a chain of several dtypes is the reference's on any number of threads") {
+TEST_CASE("[integer vectors] a chain of several dtypes is the reference's on any number of threads") {
   std::mt19937_64 random(2);
   for (const std::int64_t size : {5000, 70001}) {
     GraphBuilder g("chain");

@@ -108,7 +108,7 @@ TEST_CASE("while: a recurrent net and its derivatives, whose weights are packed 
   }
 }
 
-TEST_CASE("while: what depends on consts alone is computed once, and nothing where no step is taken") {
+TEST_CASE("while: values that depend on consts alone are computed once, and not at all if no step is taken") {
   static std::atomic<int> calls;
   static const Primitive noted{.name = "test.noted",
                                .infer = [](InferContext& c) { c.result(c.operand(0)); }};

@@ -100,7 +100,7 @@ TEST_CASE("an executor without any kernel says where those of the standard primi
                 made.error().what());
 }
 
-TEST_CASE("what goes wrong in a kernel is a typed error with the operation's place") {
+TEST_CASE("an error in a kernel is a typed error with the operation's source location") {
   const Graph graph = with_twice();
   const std::vector<Tensor> inputs{Tensor::scalar(0.5)};
   const auto run = [&](Kernel kernel) {

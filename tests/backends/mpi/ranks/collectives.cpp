@@ -195,7 +195,7 @@ TEST_CASE("transposes pair with derivatives over all ranks") {
   }
 }
 
-TEST_CASE("what is refused, on every rank, and leaves everything usable") {
+TEST_CASE("errors on every rank leave everything usable") {
   const std::int64_t n = session().size();
   const auto sum_over = [](std::string_view axis, std::int64_t size) {
     GraphBuilder builder("sum", standard_primitives());

@@ -55,7 +55,7 @@ TEST_CASE("the last rank takes the axis for a larger one") {
   }
 }
 
-TEST_CASE("the last rank has no memory for what it is to exchange") {
+TEST_CASE("the last rank has no memory for its exchange") {
   const std::int64_t n = session().size();
   const bool refused = session().rank() == n - 1;
   const Type type(f64, {2, 1000 * n});
