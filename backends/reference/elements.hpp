@@ -102,7 +102,7 @@ class Writer {
   std::byte* bytes_;
 };
 
-/// The type that `dtype` is computed in, handed to `body` as a value-initialised argument.
+/// The type that `dtype` is computed in, passed to `body` as a value-initialised argument.
 template <class Body>
 void with_element(DType dtype, Body&& body) {
   if (is_bool(dtype)) return body(bool{});
@@ -166,7 +166,7 @@ inline Real plus(Real x, Real y) { return x + y; }
 inline Complex plus(Complex x, Complex y) { return x + y; }
 inline Int times(Int x, Int y) { return wrap_mul(x, y); }
 inline Real times(Real x, Real y) { return x * y; }
-/// (a + bi)(c + di) = (ac - bd) + (ad + bc)i, with the non-finite values that come of it.
+/// (a + bi)(c + di) = (ac - bd) + (ad + bc)i, with the non-finite values of that formula.
 inline Complex times(Complex x, Complex y) {
   return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
 }

@@ -48,7 +48,7 @@ Rows rows_of(const tidu::Tensor& tensor, double filling) {
   return rows;
 }
 
-// Held against the values in `expected` first: a gradient that is wrong is no bound.
+// Compared with the values in `expected` first: a wrong gradient is no bound.
 std::function<void()> bound_of_lstm(const adbench::Problem& problem, bool derivative,
                                     const std::vector<tidu::Tensor>& expected) {
 #if defined(__x86_64__)

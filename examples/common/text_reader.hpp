@@ -25,8 +25,8 @@ class TextReader {
   double number(const std::string& what);
   /// An integer from `least` to `most`.
   std::int64_t integer(const std::string& what, std::int64_t least, std::int64_t most);
-  /// f64 of that shape, row by row. Refuses a shape for which the file cannot have enough numbers before it
-  /// takes memory.
+  /// f64 of that shape, row by row. Throws for a shape for which the file cannot have enough numbers, before
+  /// it allocates memory.
   tidu::Tensor numbers(const tidu::Shape& shape, const std::string& what);
   /// The file has to end here.
   void end(const std::string& after);

@@ -30,7 +30,7 @@ using DLPack = std::unique_ptr<DLManagedTensorVersioned, detail::DLPackDeleter>;
 using LegacyDLPack = std::unique_ptr<DLManagedTensor, detail::DLPackDeleter>;
 
 /// The tensor's own memory, flagged as read-only. It has a reference to the storage, which is therefore not
-/// exclusive() while somebody holds the export. Strides are always given, and the device is the CPU.
+/// exclusive() while the export exists. Strides are always given, and the device is the CPU.
 DLPack to_dlpack(const Tensor& tensor);
 /// The same, to be written to as well. Counts the version up once, for whatever may be written: export before
 /// a tape keeps the tensor, or after backward. Throws Error (invalid_argument) when the memory is read-only.
@@ -51,14 +51,14 @@ enum class DLPackLayout : std::uint8_t {
 /// is never exclusive(), so that no executor takes it for scratch memory. Bools are read once, to check that
 /// each is a byte of 0 or 1.
 ///
-/// `managed` is consumed whatever happens: its deleter is called exactly once, when it is refused too, so do
-/// not touch it again (name a capsule "used_dltensor" or "used_dltensor_versioned" before the call). A
+/// `managed` is consumed in any case: its deleter is called exactly once, also when the tensor is rejected,
+/// so do not use it again (name a capsule "used_dltensor" or "used_dltensor_versioned" before the call). A
 /// deleter may be null.
 ///
-/// Throws Error: type for a dtype that tidu has not (of int 32 and 64, float 16, 32 and 64, bfloat 16,
-/// complex 64 and 128, bool 8, with one lane); invalid_argument for null, another major version than 1,
-/// another device than the CPU (kDLCPU), a negative extent or number of dimensions, missing shape or data,
-/// and, unless `layout` says to copy, for layout, alignment and bytes of bools.
+/// Throws Error: type for a dtype that tidu does not support (it supports int 32 and 64, float 16, 32 and 64,
+/// bfloat 16, complex 64 and 128, bool 8, with one DLPack lane); invalid_argument for null, another major
+/// version than 1, another device than the CPU (kDLCPU), a negative extent or number of dimensions, missing
+/// shape or data, and, unless `layout` says to copy, for layout, alignment and bytes of bools.
 Tensor from_dlpack(DLManagedTensorVersioned* managed, DLPackLayout layout = DLPackLayout::refuse);
 Tensor from_dlpack(DLManagedTensor* managed, DLPackLayout layout = DLPackLayout::refuse);
 

@@ -76,7 +76,7 @@ class PythonExecutor final : public TensorOperands<eager::BackwardExecutor<Tenso
   Held object_;
 };
 
-// Executors live as long as somebody may run by them; `with` begins and ends that.
+// Executors live while operations may run on them; `with` begins and ends that.
 struct Using {
   explicit Using(nb::handle object) : executor(std::make_unique<const PythonExecutor>(object)) {}
   Using(const Using&) = delete;

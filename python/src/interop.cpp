@@ -410,7 +410,7 @@ void bind_interop(nb::module_& m, nb::class_<Array>& c) {
       "item",
       [](const Array& self) {
         const Tensor& tensor = data_of(self);
-        if (tensor.size() != 1) self.item<double>(here());  // which refuses
+        if (tensor.size() != 1) self.item<double>(here());  // which throws
         return element(tensor, 0);
       },
       "The only element, as a number.");

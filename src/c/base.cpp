@@ -17,7 +17,7 @@ namespace {
 
 using detail::str;
 
-// The thread's last error: in memory of malloc, whose failure is no exception, or cut to what is at hand.
+// The thread's last error: allocated by malloc, whose failure is no exception, or cut to the static buffer.
 struct ErrorText {
   ErrorText() = default;
   ErrorText(const ErrorText&) = delete;

@@ -1,4 +1,4 @@
-// executor.cpp - tidu's executors behind handles, compiled programs, and running them on tensors and on plain
+// executor.cpp - tidu's executors as handles, compiled programs, and running them on tensors and on plain
 // memory.
 //
 // Note [Workspaces] A run on memory reads small inputs from, and writes outputs to, tensors that the program

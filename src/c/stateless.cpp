@@ -75,7 +75,7 @@ NewHandles<tidu_tensor> derivatives(const Derivative& d, std::span<const std::si
   return made;
 }
 
-// For each floating or complex output its cotangent, or zeros. Refuses others.
+// The cotangent, or zeros, for each floating or complex output. Throws for others.
 void append_cotangents(const Call& call, const Graph& graph, std::span<const tidu_tensor* const> cotangents,
                        std::vector<Tensor>& inputs) {
   for (std::size_t i = 0; i < cotangents.size(); ++i) {

@@ -215,8 +215,8 @@ class Checker {
     return true;
   }
 
-  // Of the tests that an operation fails, reports the first one that explains the others: an operation that
-  // is not linear or has a wrong tangent cannot serve as the reference of another test.
+  // If an operation fails several tests, reports the first one that explains the others: an operation that is
+  // not linear or has a wrong tangent cannot serve as the reference of another test.
   void blame(std::uint32_t operation, const Subject& one, const Faults& faults, const Faults& whole) {
     // Outputs of a rule that are not those of its graph explain derivatives that are not.
     const auto& found = report_.findings;

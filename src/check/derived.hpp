@@ -91,7 +91,7 @@ class Point {
   std::unordered_map<ValueKey, Tensor> values_;
 };
 
-/// Does a transpose rule that is there refuse, so that a graph has no reverse mode?
+/// Did a transpose rule that exists throw, so that a graph has no reverse mode?
 bool is_refused_transpose(const Error& error, const PrimitiveSet& primitives);
 
 /// One operation of a graph as a graph of its own: an input "operand.i" for each operand.

@@ -31,7 +31,7 @@ struct DifferenceFunction {
   Graph graph;  ///< outputs: those of the subject's graph
   std::vector<std::size_t> wrt;
   Tensors inputs;
-  std::string obstacle{};  ///< why differences tell nothing; empty where they do
+  std::string obstacle{};  ///< why differences are meaningless; empty where they are valid
   /// Has the graph, or the graph that it derives from, custom rules with a while, which ends at its own
   /// tolerance? Its result may then change in steps.
   bool iterates = false;

@@ -72,7 +72,7 @@ std::optional<Graph> arithmetic(const Kit& kit, DType dtype) {
   return kit.usable(graph) ? std::optional<Graph>(graph) : std::nullopt;
 }
 
-// Results that somebody holds, as they were at first.
+// Results with other references, and their original contents.
 struct Held {
   std::string_view hook;
   const Trial* trial;

@@ -383,7 +383,7 @@ std::vector<Level> next_order(const Level& level, std::uint64_t seed, std::vecto
       derivative = forward ? jvp_parts(subject.graph, names) : vjp_parts(subject.graph, names);
     } catch (const Error& error) {
       if (!forward && is_refused_transpose(error, subject.graph.primitives()))
-        continue;  // said at first order
+        continue;  // reported at first order
       if (error.kind() != ErrorKind::unknown_primitive) throw;
       notes.push_back(detail::str("second order was not tested of the ", forward ? "jvp" : "vjp", " of ",
                                   detail::in_quotes(subject.graph.name()), ": ", error.what()));

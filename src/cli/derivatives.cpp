@@ -79,7 +79,7 @@ void note_left_out(const Session& session, const Job& job) {
     any_floating = any_floating || is_floating(dtype);
     if (is_complex(dtype)) complex.push_back(job.names()[i]);
   }
-  if (!any_floating || complex.empty()) return;  // of complex ones alone all are refused
+  if (!any_floating || complex.empty()) return;  // with complex inputs alone all are errors
   session.err << session.program << ": note: expected real inputs, left out " << detail::list(complex)
               << ", which " << (complex.size() == 1 ? "is" : "are")
               << " complex (split what is with real and imag, or use jvp and vjp)\n";
@@ -90,8 +90,8 @@ int run_jac(const Session& session) {
   note_left_out(session, job);
   const bool forward = session.arguments.mode == "forward";
   const Derivative derivative = job.derive([&](const Graph& graph) {
-    // Jacobians are by floating inputs. A complex one is left out unless it is named, or all there is: then
-    // it is refused.
+    // Jacobians are by floating inputs. A complex one is left out unless it is named or there is no other:
+    // then it is an error.
     Names wrt = job.wrt();
     for (std::size_t i = 0; i < graph.inputs().size() && !session.arguments.wrt; ++i) {
       if (is_floating(graph.type(graph.inputs()[i]).dtype())) wrt.push_back(job.names()[i]);

@@ -1,5 +1,5 @@
-// eager_run.hpp - EagerRun: the graph of a command line executed one operation after another by an eager
-// executor, each recorded as an invocation of its own; and backward calls over what was recorded.
+// eager_run.hpp - EagerRun: the graph of a command line executed operation by operation by an eager executor,
+// each recorded as a separate invocation; and backward calls over the recording.
 #pragma once
 
 #include <deque>

@@ -78,7 +78,7 @@ void BackwardCall::explain_failure(const Error& error, const Node& node, const c
   throw;  // a type of the user's, which has no with_message of its own
 }
 
-// The cotangents that came in, each folded into one.
+// The incoming cotangents, each the sum of its contributions.
 void BackwardCall::take_incoming(State& state, std::span<Cell*> incoming) {
   std::fill(incoming.begin(), incoming.end(), nullptr);
   Node& node = *state.node;

@@ -322,7 +322,7 @@ class Explainer {
     }
   }
 
-  // Of a value: the cotangents that were sent to it, their sum, and the sum after hooks.
+  // For a value: the cotangents that were sent to it, their sum, and the sum after hooks.
   void note_losses(const Node* node, std::string what, Flow sent, Flow sum, Flow left) {
     if (sent == Flow::there && sum == Flow::zero)
       cancelled_.add(node, std::move(what));

@@ -75,7 +75,7 @@ bool ForwardSlice::compute_compared() {
   return any;
 }
 
-// By value: is it one of these, or do they come of it within the slice?
+// By value: is it one of these, or does it depend on them within the slice?
 std::vector<char> ForwardSlice::read_by(std::vector<ValueId> stack) const {
   const GraphData& g = graph_.data();
   std::vector<char> read(graph_.num_values(), 0);

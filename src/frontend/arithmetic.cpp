@@ -30,7 +30,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 Value zero_of(Value x) { return ops::full_like(x, 0.0); }
 Value one_of(Value x) { return ops::full_like(x, 1.0); }
 
-// Where the remainder of x by y, which has the sign of x, is not 0 and needs the other sign, that of y.
+// True if the remainder of x by y, which has the sign of x, is not 0 and needs the sign of y.
 Value on_other_side(Value remainder, Value y) {
   const Value zero = zero_of(y);
   const Value differ = ops::ne(ops::lt(remainder, zero), ops::lt(y, zero));

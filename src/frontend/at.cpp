@@ -94,7 +94,7 @@ Subscript whole(const Indices& indices) { return {indices.array(), indices.where
 
 Array Array::operator[](const Index& i) const {
   // For loops over elements: with one word, so that nothing is allocated.
-  if (rank_of(*this, "index", i.where) == 0) return (*this)[{Subscript(i.value, i.where)}];  // refuses it
+  if (rank_of(*this, "index", i.where) == 0) return (*this)[{Subscript(i.value, i.where)}];  // throws
   const std::int64_t words[] = {frontend_detail::position_along(0, i.value, "index", *this, i.where)};
   const Input operands[] = {*this};
   return invoke(

@@ -104,7 +104,7 @@ std::uint32_t device_number(std::string_view name) {
 
 std::uint32_t common_device(std::span<const std::uint32_t> devices, std::span<const Type> types, bool lenient,
                             std::string_view operation) {
-  std::size_t first = 0;  // that others are held against
+  std::size_t first = 0;  // the reference for the others
   while (lenient && first < devices.size() && devices[first] == 0) ++first;
   if (first >= devices.size()) return 0;
   for (std::size_t i = first + 1; i < devices.size(); ++i) {

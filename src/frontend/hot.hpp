@@ -1,4 +1,4 @@
-// hot.hpp - HotDetector: detects a repeated sequence in a thread's stream of operations, and then tells for
+// hot.hpp - HotDetector: detects a repeated sequence in a thread's stream of operations, and then decides for
 // each operation whether it is the expected one. The cost of an operation is constant.
 //
 // Note [Repetitions]: each operation is a token (its graph: primitives, attributes, types). Prefix hashes

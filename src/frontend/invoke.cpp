@@ -1,5 +1,5 @@
-// invoke.cpp - running and recording one operation. The common case, an operation that the cache knows on up
-// to four operands, allocates what it makes (a tensor, a node, an Array) and nothing else.
+// invoke.cpp - runs and records one operation. In the common case, an operation in the cache with up to four
+// operands, the only allocations are its results (a tensor, a node, an Array).
 #include <algorithm>
 
 #include "frontend/hot.hpp"

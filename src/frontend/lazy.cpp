@@ -58,8 +58,8 @@ Traces& traces() {
   return *known;
 }
 
-// Somebody writes to a tensor that pending operations may read, of this thread or of another. Traces that do
-// not read it are left alone.
+// Called before a write to a tensor that pending operations may read, of this thread or of another. Traces
+// that do not read it are unaffected.
 void before_write(const tidu::detail::TensorStorage& storage) {
   std::vector<std::shared_ptr<LazyTrace>> live;
   {

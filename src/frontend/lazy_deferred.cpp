@@ -42,7 +42,7 @@ class DeferredProduct {
     if (times_smaller * bytes <= graph_.type(result).bytes()) product_ = operation;
   }
   explicit operator bool() const { return product_.has_value(); }
-  // Of the graph: the matmul's operands before their layout operations.
+  // The matmul's operands before their layout operations, in the graph.
   const std::vector<ValueId>& sources() const { return sources_; }
   // The result as a graph of those.
   Graph make_graph() const {

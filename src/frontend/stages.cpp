@@ -8,7 +8,7 @@
 namespace tidu::frontend_detail {
 namespace {
 
-// Of values without operands, which are made on the device where they are used.
+// The device of values without operands, which are made on the device where they are used.
 constexpr std::uint32_t anywhere = ~std::uint32_t{0};
 
 bool is_move(const Operation& operation) { return &operation.primitive() == &prim::device_put; }

@@ -3,7 +3,7 @@
 //
 // Note [Named elements]: integer arrays select elements along axes. These axes are moved to the front and
 // merged into one, so that the selected elements are rows. In the result, the broadcast shape of the integer
-// arrays takes the place of these axes.
+// arrays replaces these axes.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // becomes a separate value (a fresh leaf, or an identity node on a recorded one), so that nested transforms
 // never confuse their tangents.
 //
-// Note [Outside]: keys tell whether a function used a recorded value from outside: those made before the
+// Note [Outside]: keys show whether a function used a recorded value from outside: those made before the
 // transform began are smaller. Only then is the backward pass itself recorded.
 #include <algorithm>
 

@@ -9,8 +9,7 @@
 
 namespace tidu::detail {
 
-/// `unknown attribute "axis": expected one of [axes]`, to follow the primitive's name; `name` comes in
-/// quotes.
+/// `unknown attribute "axis": expected one of [axes]`, to follow the primitive's name; `name` is quoted.
 inline std::string unknown_attribute(const Primitive& primitive, const Printable& name) {
   std::string known;
   for (const AttributeSpec& spec : primitive.attributes) known += str(known.empty() ? "" : ",", spec.name);

@@ -136,8 +136,8 @@ const GraphData* graph_beside(const Attributes& attributes) {
   return nullptr;
 }
 
-// A policy lists values of the graph beside it under the ids that its dump gives them. Ids that are none are
-// for the type rule to refuse.
+// A policy lists values of the graph beside it under the ids that its dump gives them. The type rule rejects
+// invalid ids.
 Attribute policy_here(const Attribute& policy, const Attributes& attributes) {
   const Ints* listed = policy.get_if<Ints>();
   const GraphData* graph = graph_beside(attributes);

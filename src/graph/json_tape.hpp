@@ -46,7 +46,7 @@ class JsonTape {
   std::string_view expect_string(Index i, std::string_view what) const;
   std::int64_t expect_integer(Index i, std::string_view what) const;
   bool expect_boolean(Index i, std::string_view what) const;
-  /// The values of an object's members by `names`; 0 for one that is not there. Refuses members that are
+  /// The values of an object's members by `names`; 0 for one that does not exist. Throws for members that are
   /// unknown or given twice.
   void members(Index i, std::span<const std::string_view> names, std::span<Index> values,
                std::string_view what) const;

@@ -1,6 +1,6 @@
-// json_unknown.hpp - names in a dump that are unknown. The loader stops at the first one, throwing an
-// UnknownName; graph_from_json adds the list of all of them, so that a dump of another version or of another
-// primitive set says in one message what it lacks.
+// json_unknown.hpp - unknown names in a dump. The loader stops at the first one, throwing an UnknownName;
+// graph_from_json adds the list of all of them, so that the message on a dump of another version or primitive
+// set is complete.
 #pragma once
 
 #include <string>

@@ -138,7 +138,7 @@ std::vector<std::size_t> wrt_positions(const Graph& f, const Names& wrt) {
     }
     positions.push_back(*position);
   }
-  return positions;  // linearize refuses repeated and integer ones
+  return positions;  // linearize rejects repeated and integer ones
 }
 
 Names names_at(const Graph& f, std::span<const std::size_t> positions) {

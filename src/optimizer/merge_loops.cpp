@@ -77,7 +77,7 @@ struct Merged {
   std::vector<std::size_t> second;  // by result of the second operation: which result it is now
 };
 
-// Of two operations with the same operands; the first one's results keep their positions.
+// Merges two operations with the same operands; the first one's results keep their positions.
 std::optional<Merged> merge(const Op& first, const Op& second, std::size_t num_first,
                             std::size_t num_second) {
   if (!differ_in_graphs_alone(first, second)) return std::nullopt;

@@ -281,7 +281,7 @@ class Simplifier final : public Emitter, private SimplifyServices {
     }
     return results;
   }
-  // A rule may speak of primitives that a set of somebody else's has not: then it says nothing.
+  // A rule may emit primitives that a user's set lacks: then it has no effect.
   static Values ask(const Primitive& primitive, SimplifyContext& context) {
     try {
       return primitive.simplify(context);

@@ -24,7 +24,7 @@ struct Standing {
 /// until they are enough.
 std::vector<Standing> standings(const Graph& graph, const std::vector<Standing>& inputs);
 /// A sum of a term that depends on the inputs and a term that neither does nor is zero, on a path to outputs
-/// at these positions; described by operation and graph. Of a loop, as many first steps are examined as the
+/// at these positions; described by operation and graph. For a loop, as many first steps are examined as the
 /// dependences of its carries take to settle. A linear_call and a custom_linear_solve are linear by
 /// declaration, whatever their graphs do.
 std::optional<std::string> affine_sum(const Graph& graph, const std::vector<Standing>& inputs,

@@ -24,7 +24,7 @@ void require_real(const InferContext& c, std::size_t i);
 void require_ordered(const InferContext& c, std::size_t i);
 /// Operand `i` is i32 or i64.
 void require_integer(const InferContext& c, std::size_t i);
-/// A result of that type; one that is too large is refused in the op's name.
+/// Adds a result of that type; throws for one that is too large, in the op's name.
 void give(InferContext& c, DType dtype, const Shape& shape);
 
 /// a + b and a * b, or a refusal in the op's name where int64 cannot hold them.

@@ -41,7 +41,7 @@ class Gating {
     Graph graph;
     std::vector<Value> values;  // by value of the graph as it was: ids alone
   };
-  // The bool comes in before input `at`.
+  // The bool is inserted before input `at`.
   const Gated& gated(const Graph& graph, std::size_t at, bool joined = false) {
     const Key key{&graph.data(), at, joined};
     if (const auto it = gated_.find(key); it != gated_.end()) return it->second;

@@ -13,8 +13,8 @@ namespace tidu::prim {
 void infer_same_type(InferContext& c);
 /// All operands of one type; the result is bool of that shape.
 void infer_comparison(InferContext& c);
-/// Type(dtype, shape), for a shape that an attribute gives; one that is no shape is refused in the name of
-/// the op.
+/// Type(dtype, shape), for a shape that an attribute gives; throws for one that is no shape, in the op's
+/// name.
 Type make_type(const InferContext& c, DType dtype, const Shape& shape);
 
 }  // namespace tidu::prim

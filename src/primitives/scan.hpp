@@ -26,7 +26,7 @@ struct ScanParts {
   bool is_const(std::size_t input) const { return kind(input) == Kind::fixed; }
   bool is_x(std::size_t input) const { return kind(input) == Kind::x; }
   bool is_y(std::size_t output) const { return output >= shape.num_carry; }
-  /// The input of the body that carry k comes in by.
+  /// The input of the body for carry k.
   std::size_t carry(std::size_t k) const { return shape.num_consts + k; }
   ValueId input(std::size_t i) const { return body.inputs()[i]; }
   ValueId output(std::size_t k) const { return body.outputs()[k]; }

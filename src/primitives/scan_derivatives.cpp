@@ -270,8 +270,8 @@ class ScanTranspose {
     const bool wide = scan_.shape.length > 2 && c_.host().wide_accumulation();
     return wide ? type.with_dtype(accumulation_dtype(type.dtype())) : type;
   }
-  // Is it a carry of 16 bits that every step hands on as it is? No step's cotangent of it then goes through
-  // the next one: they are summed as those of a const, from that of the last carry on.
+  // Is it a carry of 16 bits that every step passes on unchanged? Then no step's cotangent of it goes through
+  // the next one: they are summed as those of a const, beginning with that of the last carry.
   bool is_summed(std::size_t k) const {
     const std::size_t i = scan_.carry(k);
     return is_linear_output(k) && linear_[i] && scan_.output(k) == scan_.input(i) &&

@@ -61,7 +61,7 @@ bool absorb_transpose(const SimplifyContext& c, Operand& operand, bool shared) {
   const Ints free = extents_at(order, remaining(order.size(), operand.contracting, operand.batch));
   const Ints contracting = extents_at(order, operand.contracting), batch = extents_at(order, operand.batch);
   if (!std::is_sorted(free.begin(), free.end())) return false;
-  // A value with other readers is computed in its order anyway: only a rewrite without cost is as good.
+  // A value with other readers is computed in its own order in any case: only a rewrite without cost gains.
   if (shared && !lies_as_matrices(source.shape(), batch, free, contracting)) return false;
   operand = {source, contracting, batch};
   return true;

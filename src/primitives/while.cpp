@@ -175,7 +175,7 @@ constinit const Primitive while_loop{.name = "while",
 namespace tidu::ops {
 namespace {
 
-// A bound that is negative is for the type rule to refuse; the word for none is not the caller's.
+// The type rule rejects a negative bound; the internal value for no bound is not the caller's.
 Op while_op(const Graph& cond, const Graph& body, const WhileShape& shape) {
   Attributes attributes{
       {"cond", cond}, {"body", body}, {"num_consts", static_cast<std::int64_t>(shape.num_consts)}};

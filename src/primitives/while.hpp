@@ -11,8 +11,8 @@
 
 namespace tidu::prim {
 
-/// The attributes of a while. Operand i is input i of cond and of body; result k is output k of body, and
-/// comes in as operand carry(k).
+/// The attributes of a while. Operand i is input i of cond and of body; result k is output k of body, and its
+/// initial value is operand carry(k).
 struct WhileParts {
   explicit WhileParts(const Op& op);
   Graph cond, body;

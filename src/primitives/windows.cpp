@@ -135,7 +135,7 @@ ValueAndPosition part(const ValueAndPosition& of, std::size_t axis, std::int64_t
   return {ops::slice(of.value, start, limit, strides), ops::slice(of.position, start, limit, strides)};
 }
 
-// Is b greater than a, or NaN while a is not? Of several NaNs, the first is the maximum.
+// Is b greater than a, or NaN while a is not? The first of several NaNs is the maximum.
 Value is_greater(Value a, Value b) {
   const Value is_beyond = ops::logical_not(ops::le(b, a));
   const Value is_number = ops::eq(a, a);

@@ -59,7 +59,7 @@ struct BackwardOptions {
   bool anomaly = false;
   /// Checked before every node; the call then fails with ErrorKind::cancelled.
   std::stop_token stop{};
-  /// Handed to every rule that is called.
+  /// Passed to every rule that is called.
   ADContext* context = nullptr;
   Profile* profile = nullptr;  ///< receives the events of the call; may be null
 };

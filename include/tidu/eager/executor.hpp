@@ -111,8 +111,8 @@ class BackwardExecutor : public ExecutorIdentity {
   /// cotangents of the active inputs that are there.
   virtual Result<Values> run_transposed_linear(const GraphCall& call,
                                                std::span<const Operand* const> inputs) const = 0;
-  /// a + b: the only method that sums cotangents of different nodes. The caller gives up `a`: its memory may
-  /// be used for the sum if there is no other reference to it. Shared memory is never changed.
+  /// a + b: the only method that sums cotangents of different nodes. `a` is consumed: its memory may be used
+  /// for the sum if there is no other reference to it. Shared memory is never changed.
   virtual Result<Operand> add_operands(const AddCall& call, Operand a, const Operand& b) const = 0;
 
   // --- optional methods; each default documents its consequences
@@ -151,10 +151,10 @@ class BackwardExecutor : public ExecutorIdentity {
     return false;
   }
   /// Waits for watched operands, and calls the reports that are due, in order, until one throws; drops all
-  /// others. Called at the end of a backward call in anomaly mode. Of several calls that end at once, the
-  /// second waits until the first has received all its reports. Default: nothing is watched.
+  /// others. Called at the end of a backward call in anomaly mode. If several calls end at once, the second
+  /// waits until the first has received all its reports. Default: nothing is watched.
   virtual void check_watched() const {}
-  /// Are all elements zero? Default: unknown, and explain() cannot tell where a gradient became zero.
+  /// Are all elements zero? Default: unknown, and explain() does not find where a gradient became zero.
   virtual std::optional<bool> is_zero(const Operand&) const { return std::nullopt; }
   /// Text on an operand for anomaly mode: "f64[32,10] has 3 zeros, at [0,4] [7,1] [30,9]". Default: empty.
   virtual std::string statistics(const Operand&) const { return {}; }

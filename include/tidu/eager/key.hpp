@@ -14,7 +14,7 @@ namespace tidu::eager {
 /// Name of a leaf or of an output of a recorded invocation: (source, counter). The default-constructed key
 /// names nothing.
 struct Key {
-  std::uint64_t source = 0;   ///< who handed it out; 0 in a key that names nothing
+  std::uint64_t source = 0;   ///< its source; 0 in a key that names nothing
   std::uint64_t counter = 0;  ///< counts that source's keys
 
   explicit constexpr operator bool() const { return source != 0; }

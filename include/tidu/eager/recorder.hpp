@@ -43,7 +43,7 @@ struct EagerInput {
   explicit EagerInput(const Operand& value) : data(&value) {}
 };
 
-/// A concrete value of an intermediate of a composite graph, which backward then need not compute again.
+/// A concrete value of an intermediate of a composite graph, which backward then need not recompute.
 template <class Operand>
 struct Retained {
   ValueId value = 0;              ///< of the recorded graph

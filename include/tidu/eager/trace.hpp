@@ -94,8 +94,8 @@ struct EagerOutput {
   std::uint32_t output_slot = 0;  ///< which output of the invocation
 };
 
-/// Reads a node; valid while somebody holds it. Functions that take an index throw Error (invalid_argument)
-/// where there is none of that index.
+/// Reads a node; valid while a handle to it exists. Functions that take an index throw Error
+/// (invalid_argument) for one out of range.
 class NodeView {
  public:
   /// A view of the node of that trace. Throws Error (invalid_argument) when the trace is empty.

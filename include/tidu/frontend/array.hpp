@@ -408,7 +408,7 @@ class Array {
   }
   const Tensor& one_element(Where where, bool as_bool = false) const;
   static double real_element(const Tensor& data, Where where);
-  /// Refuses an element that no integer of that many binary digits (beside the sign) is when truncated.
+  /// Throws for an element whose integer part needs more than that many binary digits (beside the sign).
   static void require_whole(const Tensor& data, bool is_signed, int digits, Where where);
   HookHandle add_hook(std::function<std::optional<Array>(const Array&)> hook, Where where) const;
 

@@ -31,7 +31,7 @@ struct ScanCall {
   std::vector<Array> like;  ///< carries and slices of xs
   std::int64_t length;
 };
-/// Refuses a carry of another structure.
+/// Throws for a carry of another structure.
 void require_same_carry(bool same, Where where, std::string_view function = "scan");
 /// The last carries, then the stacked ys, of a step that gave `num_carries` Arrays as the carry.
 std::vector<Array> run_scan(const ScanCall& call, const Traced& step, std::size_t num_carries, bool reverse,
@@ -62,9 +62,9 @@ std::pair<Array, Array> fori_bounds(const Array& lower, const Array& upper, bool
 Array condition(const ArrayLike& predicate);
 /// The index of one of `count` branches, clamped to the range.
 Array branch_index(const ArrayLike& index, std::size_t count);
-/// Refuses an empty list of branches.
+/// Throws for an empty list of branches.
 void require_branches(std::size_t count, Where where);
-/// Refuses a branch whose result differs in structure.
+/// Throws for a branch whose result differs in structure.
 void require_same_result(std::string_view name, std::size_t branch, bool same, Where where);
 /// The Arrays that the branch at `index` gives.
 std::vector<Array> run_cond(std::string_view name, const Array& index, std::span<const Traced> branches,

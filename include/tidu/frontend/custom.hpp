@@ -37,7 +37,8 @@ Traced trace_items(const F& f, const Arguments& arguments, std::optional<Result>
   return trace_flat(flat_function(f, arguments, result), flat, name, where);
 }
 
-/// The graph of a function given to `custom`, with the data that it uses as constants. Refuses other Arrays.
+/// The graph of a function given to `custom`, with captured data as constants. Throws for other captured
+/// Arrays.
 Graph close_rule(const Traced& traced, std::string_view custom, Where where);
 template <class F, class Arguments, class Result>
 Graph trace_rule(std::string_view custom, const F& f, const Arguments& arguments,

@@ -34,8 +34,8 @@ struct HotStatistics {
   std::uint64_t compiled = 0;  ///< operations among the expected ones that ran as part of a compiled program
   std::uint64_t known = 0;  ///< operations among the expected ones that matched by position, without a lookup
   std::uint64_t backwards = 0;   ///< backward calls that were replayed from an earlier one
-  std::uint64_t deferred = 0;    ///< results, of 64 KiB or more, that were left until somebody reads them
-  std::uint64_t recomputed = 0;  ///< of those the ones that somebody has read
+  std::uint64_t deferred = 0;    ///< results, of 64 KiB or more, that are computed only if they are read
+  std::uint64_t recomputed = 0;  ///< the number of these that were read
 };
 /// The counters as they are now; they only grow.
 HotStatistics hot_statistics();

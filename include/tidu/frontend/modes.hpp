@@ -86,7 +86,7 @@ class ProfileGuard {
   std::vector<std::shared_ptr<const void>> devices_;
 };
 
-/// Runs this thread's operations by another executor (cpu() if nothing is said), which outlives the guard.
+/// Runs this thread's operations by another executor (cpu() by default), which must outlive the guard.
 class ExecutorGuard {
  public:
   /// Until it is destroyed.

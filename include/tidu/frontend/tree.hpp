@@ -215,7 +215,7 @@ using ResultOfItems = typename ItemsApplication<F, Arguments>::type;
 /// A function of a flat list of Arrays.
 using FlatFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
 
-/// How often each argument's Arrays come in the flat list: the first of argument i, and one past the last.
+/// The range of each argument's Arrays in the flat list: the first of argument i, and one past the last.
 template <class... Ts>
 std::vector<std::size_t> offsets(const std::tuple<Ts...>& arguments) {
   std::vector<std::size_t> result{0};

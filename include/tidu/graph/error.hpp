@@ -110,7 +110,7 @@ class [[nodiscard]] Result {
  public:
   /// The value.
   Result(T value) : value_(std::move(value)) {}
-  /// An error that somebody holds; of a null pointer value() throws an Error of kind internal.
+  /// A shared error; for a null pointer value() throws an Error of kind internal.
   Result(std::shared_ptr<const Error> error) : error_(std::move(error)) {}
   /// A copy of that error.
   Result(const Error& error) : error_(error.clone()) {}
@@ -192,9 +192,10 @@ class Printable {
   bool quotes_;
 };
 
-/// Input as a message shows it, made when it is written: valid UTF-8 without control characters, whatever the
-/// text. Those are escaped as \n, \t or \u001b, a byte that is not UTF-8 as \xff. Text of more than `longest`
-/// bytes is cut behind the last character that lies within them, and "..." follows. The text must outlive it.
+/// User text as a message shows it, formatted when it is written: valid UTF-8 without control characters for
+/// any text. Control characters are escaped as \n, \t or \u001b, a byte that is not UTF-8 as \xff. Text of
+/// more than `longest` bytes is cut after the last character that lies within them, and "..." follows. The
+/// text must outlive it.
 inline Printable printable(std::string_view text, std::size_t longest = std::string_view::npos) {
   return {text, longest, false};
 }

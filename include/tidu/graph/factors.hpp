@@ -19,7 +19,7 @@ namespace tidu {
 /// The factors of one operation with one result. The primitive's rule adds them; passes read them.
 class Factors {
  public:
-  /// In the place of an axis: the operand lacks the factor, or the result is a sum over it.
+  /// Instead of an axis: the operand lacks the factor, or the result is a sum over it.
   static constexpr int none = -1;
 
   /// Removes all factors and starts those of this operation.

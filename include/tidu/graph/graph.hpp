@@ -36,12 +36,12 @@ struct OperationRecord {
   std::uint32_t num_outputs;  ///< results
 };
 
-/// Stands for no operation, place or id.
+/// Stands for no operation, source location or id.
 inline constexpr std::uint32_t no_index = 0xffffffffU;
-/// How many levels of graphs may lie in attributes below a graph; more are refused when the op is made.
+/// The maximum nesting of graphs in attributes; Op::make throws for deeper ones.
 inline constexpr std::uint32_t max_graph_depth = 64;
 
-/// The arrays behind a Graph. Read them through Graph unless you write a transform.
+/// The arrays of a Graph. Read them through Graph unless you write a transform.
 struct GraphData {
   static constexpr std::uint32_t from_input = 0xffffffffU;     ///< producer of an input
   static constexpr std::uint32_t from_external = 0xfffffffeU;  ///< producer of an external
@@ -164,7 +164,7 @@ class Graph {
   std::optional<std::uint32_t> producer(ValueId value) const;
 
   /// Address of the structure: inputs and externals by position, outputs in order, sharing, ops with
-  /// attributes, types; no names, labels, roles, origins or places. Computed once.
+  /// attributes, types; no names, labels, roles, origins or source locations. Computed once.
   const Key128& structural_key() const;
 
   /// The value with that key, or nothing. Linear in the graph; to look up many keys use resolve() over a span
@@ -190,7 +190,8 @@ bool structurally_equal(const Graph& a, const Graph& b);
 /// Throws Error (internal) that shows the neighbourhood of the first thing wrong.
 void verify(const Graph& graph);
 
-/// "in operation 12 of "f", layer.cpp:42 (derived from operation 3)": how messages name a place.
+/// "in operation 12 of "f", layer.cpp:42 (derived from operation 3)": the text by which messages name an
+/// operation.
 std::string describe_operation(const Graph& graph, std::uint32_t operation);
 
 /// Readable text, one operation a line:  %3:f64[3] = mul %0 %1

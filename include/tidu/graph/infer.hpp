@@ -11,7 +11,7 @@
 
 namespace tidu {
 
-/// Handed to a primitive's type rule, which calls `result` once per result or `fail`.
+/// Passed to a primitive's type rule, which calls `result` once per result or `fail`.
 class InferContext {
  public:
   /// Results go to `results`, which is emptied first.

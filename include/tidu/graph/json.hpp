@@ -17,14 +17,13 @@ struct DumpOptions {
   bool keys = false;  ///< write the content address of every value, which a loader then checks
 };
 
-/// So many values, operations and elements of tensors a dump repeats at most: a graph that stands in several
-/// places is written in each.
+/// The maximum number of values, operations and elements of tensors that a dump repeats: a graph that occurs
+/// several times is written each time.
 inline constexpr std::size_t max_repeated_in_dump = std::size_t{1} << 22;
 
 /// The dump of `graph`; ends in a newline. Text that is not UTF-8 is written with replacement characters; an
-/// input of such a name keeps its key.
-/// Throws Error: of kind `dump` for graphs that nest more than 64 deep, `invalid_argument` for those that
-/// would repeat more than max_repeated_in_dump.
+/// input with such a name keeps its key. Throws Error: `dump` for graphs that nest more than 64 deep,
+/// `invalid_argument` for those that would repeat more than max_repeated_in_dump.
 std::string to_json(const Graph& graph, DumpOptions options = {});
 
 /// Reads a dump in any layout of its JSON, verbatim: nothing is merged or dropped. Primitives are looked up

@@ -1,5 +1,5 @@
 // literal.hpp - a constant tensor that a graph carries. Immutable, shared, hashed once; NaNs are made
-// canonical, and -0.0 is kept apart from 0.0.
+// canonical, and -0.0 and 0.0 are different.
 #pragma once
 
 #include <complex>

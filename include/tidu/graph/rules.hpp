@@ -67,7 +67,7 @@ class Derivatives {
   Values values_;
 };
 
-/// linearize of a graph that an operation holds, closed: residuals are handed over by outputs and inputs.
+/// linearize of a graph that an operation holds, in closed form: residuals are outputs and inputs.
 struct InnerLinearization {
   Graph primal;  ///< outputs: those of the graph, then the residuals
   Graph linear;  ///< inputs: the residuals, then the tangents of the active inputs; outputs: tangents that

@@ -16,7 +16,7 @@ struct BatchOptions {
   std::optional<std::vector<bool>> inputs;
   /// Also outputs that depend on no batched input get the axis (by the set's broadcast).
   bool all_outputs = true;
-  ADContext* context = nullptr;  ///< handed to every rule
+  ADContext* context = nullptr;  ///< passed to every rule
 };
 
 /// The result of batch().

@@ -15,15 +15,15 @@ namespace tidu {
 struct LinearizeOptions {
   /// Positions of the inputs to differentiate by; all floating and complex ones when not given.
   std::optional<std::vector<std::size_t>> wrt;
-  /// Handed to every rule.
+  /// Passed to every rule.
   ADContext* context = nullptr;
 };
 
 /// A graph, linearized at whatever values its inputs will have.
 struct Linearization {
   Graph primal;  ///< as it was given
-  /// The primal graph and, after it, the residuals: values that the linear graph needs. Same inputs,
-  /// externals and outputs. An operation that holds a graph is replaced by one that hands out its residuals
+  /// The primal graph with residuals, the values that the linear graph needs, as additional results. Same
+  /// inputs, externals and outputs. An operation that holds a graph is replaced by one that has its residuals
   /// as further results.
   Graph augmented;
   /// By value of primal: the same value in augmented. Empty when ids are the same.

@@ -28,7 +28,7 @@ struct DerivativeOptions {
   /// Give new inputs names ("x.tangent", "cotangent.0"; ".2", ".3" … if one is taken) instead of unique keys,
   /// as a dump needs. Two such graphs share their cotangents when they are merged.
   bool named_inputs = false;
-  ADContext* context = nullptr;  ///< handed to every rule
+  ADContext* context = nullptr;  ///< passed to every rule
   /// Applied to the linear graph of each derivative before it becomes part of the result: to the linearized
   /// one in forward mode, to the transposed one in reverse mode, to the batched one for Jacobians. It keeps
   /// inputs, externals and the number of outputs. strong_zeros is one.

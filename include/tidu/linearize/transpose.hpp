@@ -17,9 +17,9 @@ namespace tidu {
 struct TransposeOptions {
   /// Positions of the inputs in which the graph is linear; all when not given. The others are parameters.
   std::optional<std::vector<std::size_t>> linear_inputs;
-  /// By output: does a cotangent come in? All do when not given.
+  /// By output: has it a cotangent? By default all have.
   std::optional<std::vector<bool>> seeded;
-  ADContext* context = nullptr;  ///< handed to every rule
+  ADContext* context = nullptr;  ///< passed to every rule
   /// Holds sums of three or more cotangents of f16 or bf16 in f32, and rounds them to the dtype of their
   /// value once, at the end, also in graphs that operations hold; the sum of two needs no more than one
   /// rounding as it is. Without it, or where the set has no word for conversions, each partial sum is

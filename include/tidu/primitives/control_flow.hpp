@@ -84,12 +84,12 @@ Values cond(Value index, std::span<const Graph> branches, std::span<const Value>
             Where where = Where::current());
 
 /// `body` run while `cond` holds, as jax.lax.while_loop. Operands: consts, which cond and every step read,
-/// and the first carries. Inputs of cond and of body: consts, carries. cond gives one bool, body the next
-/// carries, of the types of those that come in. Results: the last carries. A carry that body gives as it came
-/// in is as good as a const. A loop that never ends is the caller's: nothing looks for it. Forward
-/// derivatives are loops; backward ones need `max_steps`, with which a loop has those of a scan of so many
-/// steps, whose memory they take. Throws Error (type) naming operand, input or output where signatures do not
-/// fit, for a negative bound, and for graphs with operations that have effects.
+/// and the first carries. Inputs of cond and of body: consts, carries. cond has one bool output, body the
+/// next carries, of the types of its input carries. Results: the last carries. A carry that body returns
+/// unchanged is treated as a const. A loop that never ends is the caller's mistake, which is not detected.
+/// Forward derivatives are loops. Backward ones need `max_steps`: they are those of a scan of that many
+/// steps, and take its memory. Throws Error (type) naming operand, input or output if signatures do not fit,
+/// for a negative bound, and for graphs with operations that have effects.
 Values while_loop(const Graph& cond, const Graph& body, std::span<const Value> operands,
                   const WhileShape& shape = {}, Where where = Where::current());
 Values while_loop(Emitter& emitter, const Graph& cond, const Graph& body, std::span<const Value> operands,

@@ -35,7 +35,7 @@ inline constexpr bool always_false = false;
 /// The state that tensors over the same memory share. tensor.cpp has its allocation and deallocation.
 struct TensorStorage {
   enum class Home : std::uint8_t { pool, heap, foreign, borrowed, promised };
-  /// In `version`: somebody who is to read it later must hear of it before it is written to.
+  /// Bit of `version`: before_write must be called before a write, since pending operations read the storage.
   static constexpr std::uint64_t watched = std::uint64_t{1} << 63;
   std::atomic<std::uint32_t> references{1};
   Home home = Home::pool;
