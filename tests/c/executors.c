@@ -117,7 +117,7 @@ static void test_program(const tidu_executor* executor, const tidu_graph* produc
   tidu_tensor_release(inputs[1]);
 }
 
-/* More than what is copied and kept between runs. */
+/* Larger than inputs that are copied and kept between runs. */
 static void test_large(const tidu_executor* executor) {
   static double large[200000], out[200001];
   static const int64_t dims[] = {200000};

@@ -22,7 +22,7 @@ static long step(void) {
   return part > 0 && part < 1 ? (long)(1 / part) : 1;
 }
 
-/* Of programs whose graphs are kept: what was derived is there, or is made anew when `fresh`. */
+/* For programs whose graphs are kept: derivatives are cached, or derived again if `fresh`. */
 static void fail_allocations(size_t p, int fresh) {
   long k, failed = 0;
   for (k = 1;; k += step()) {
@@ -44,8 +44,9 @@ static void fail_allocations(size_t p, int fresh) {
   CHECK(failed > 0);
 }
 
-/* Once all is there that the process keeps, a run that fails gives back all that it took, but for what one that
-   does not fail leaves, and the place of an executor in a graph that the thread keeps to add cotangents. */
+/* Once the caches of the process are filled, a run that fails frees all memory that it allocated, except the
+   memory that a successful run leaves, and an executor's entry in a graph that the thread keeps to add
+   cotangents. */
 static void check_balance(size_t p) {
   long k, before = 0, left = 0;
   int round;

@@ -36,7 +36,7 @@ static void release_vector(void* user, void* operand) {
   free(of);
 }
 
-/* The operations of which graphs of this test are made. */
+/* The operations of the graphs of this test. */
 static tidu_status compute(const char* name, const vector* a, const vector* b, vector* to) {
   int i;
   for (i = 0; i < 3; ++i) {
@@ -279,7 +279,7 @@ static void test_failures(void) {
   CHECK(num_destroyed == 1);
 }
 
-/* A value that changed in place, and an executor without what is optional. */
+/* A value that changed in place, and an executor without the optional functions. */
 static void test_contract(void) {
   tape t;
   tidu_root root = {NULL, NULL, NULL};

@@ -1,4 +1,4 @@
-# The tests here count what is allocated. Where TIDU_FUZZ has libraries covered, fuzz_load and fuzz_transform are
+# The tests here count allocations. If TIDU_FUZZ instruments libraries for coverage, fuzz_load and fuzz_transform are
 # libFuzzer's programs of the same checks, linked to no more than these need; scripts/fuzz.sh builds and runs them.
 target_sources(test_fuzz PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/graph/counting_allocator.cpp")
 

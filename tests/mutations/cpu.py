@@ -1,4 +1,4 @@
-# cpu.py - faults of what the CPU compiler makes of several operations at once, for scripts/mutations.py.
+# cpu.py - faults of the CPU compiler where it combines operations, for scripts/mutations.py.
 
 
 def fault(*what):
@@ -274,7 +274,7 @@ fault("vector code", "negative powers of two lose their sign", LANES,
       "const std::uint64_t exponent = bits >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != bits",
       "const std::uint64_t exponent = (bits & ~sign_bit()) >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != (bits & ~sign_bit())")
 
-# Where several pieces of a group leave what they bring.
+# Results of several pieces of a fusion.
 GROUP_RUN = "backends/cpu/groups/fused_run.cpp"
 fault("lines", "a part of a line is thought to be where another was brought", GROUP_RUN,
       "      brought_[index].at = nullptr;  // what is brought now lies where that did\n", "")

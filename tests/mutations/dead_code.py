@@ -1,4 +1,4 @@
-# dead_code.py - faults of what is left out of operations that hold graphs, and of which are one, for
+# dead_code.py - faults of dead code elimination through inner graphs, and of merging operations, for
 # scripts/mutations.py.
 
 UNREAD = "src/graph/dead_code.cpp"

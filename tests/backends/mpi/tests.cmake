@@ -1,5 +1,5 @@
 # test_mpi runs as several ranks on this machine, as root and on fewer cores than ranks if need be. Its cases hold for
-# any number of ranks. A rank that fails must end the others: what hangs is ended by the time limit.
+# any number of ranks. A rank that fails must end the others: the time limit ends a run that hangs.
 if(NOT TARGET tidu_mpi)
   return()
 endif()
@@ -15,7 +15,7 @@ foreach(name IN ITEMS failing_rank sessions crossing_threads)
   tidu_test_options(mpi_${name})
 endforeach()
 
-# Open MPI asks to be told of root and of too few cores; other implementations do not read these.
+# Open MPI needs options for root and for too few cores; other implementations do not read these.
 set(mpi_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     OMPI_MCA_plm_rsh_agent= OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_mpi_yield_when_idle=1
     ASAN_OPTIONS=detect_leaks=0)  # those of MPI

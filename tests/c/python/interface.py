@@ -49,7 +49,7 @@ class TiduError(Exception):
 
 
 class Library:
-    """The functions, whose statuses become exceptions, and whose last argument is what they return."""
+    """The functions; a status becomes an exception, and the last argument is the return value."""
 
     def __init__(self, path):
         self.c = c.CDLL(path)
