@@ -274,7 +274,7 @@ fault("vector code", "negative powers of two lose their sign", LANES,
       "const std::uint64_t exponent = bits >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != bits",
       "const std::uint64_t exponent = (bits & ~sign_bit()) >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != (bits & ~sign_bit())")
 
-# Results of several pieces of a fusion.
+# Buffers of the pieces of a fusion.
 GROUP_RUN = "backends/cpu/groups/fused_run.cpp"
 fault("lines", "a part of a line is thought to be where another was brought", GROUP_RUN,
       "      brought_[index].at = nullptr;  // what is brought now lies where that did\n", "")
