@@ -1,6 +1,6 @@
 // anomaly.cpp - finds the first value that is not finite, and reports it.
 //
-// Note [Values that are looked at later]: an executor of a device need not wait for it at every operation. It
+// Note [Checks on a device]: an executor of a device need not wait for it at every operation. It
 // keeps a list of values to check, in the order in which they were enqueued, and the end of the backward call
 // checks all of them. The report then names the operation where a value first was not finite; the elements
 // may be gone, so it does not show them. A check may find values of another call, beside this one or around
@@ -26,7 +26,7 @@ bool bad(const ErasedExecutor& host, const void* operand) {
 // The call that is asking on this thread.
 thread_local Findings* asking = nullptr;
 
-// See Note [Values that are looked at later]. A value that belongs to no call is reported to the call that
+// See Note [Checks on a device]. A value that belongs to no call is reported to the call that
 // checks.
 bool watched(const Looker& looker, const void* operand, Phase phase, std::string name, std::string where,
              std::uint64_t sequence, std::string message) {

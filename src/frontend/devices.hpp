@@ -1,8 +1,8 @@
 // devices.hpp - the executor of each device, the device of an operation, and graphs that span several
 // devices.
 //
-// Note [Where things are]: a tensor knows its device (Tensor::device), and an operation runs on the device of
-// its operands: by the executor that to() or an ExecutorGuard named for the device, or on the host by the
+// Note [Devices of values]: a tensor knows its device (Tensor::device), and an operation runs on the device
+// of its operands: by the executor that to() or an ExecutorGuard named for the device, or on the host by the
 // thread's own executor. Numbers go to the other operands' device. Only to() moves Arrays, by the operation
 // device_put; operands on two devices are an error. A backward call also follows its operands, but leniently:
 // seeds on the host move to the device of the other operands.

@@ -133,7 +133,7 @@ void end_repetition(Context& c);
 /// Do these options allow replaying a backward call in a hot sequence?
 bool may_repeat_backward(const Context& c, const eager::BackwardOptions& options);
 /// Performs the backward call `run` from a root without a seed while hot sequences are detected. It may
-/// replay an earlier call instead (see lazy.hpp, Note [Backward again]), or set the seed.
+/// replay an earlier call instead (see lazy.hpp, Note [Backward replay]), or set the seed.
 void backward_hot(Context& c, eager::Root<Tensor>& root, const std::function<void()>& run);
 
 }  // namespace tidu::frontend_detail

@@ -9,26 +9,26 @@
 // and are compared in full on a hit; a graph is built only on a miss. The key is not sorted: results are
 // identified by the position of their operation.
 //
-// Note [Who may be where]: the lock guards the arrays, and is never held while a program is compiled or runs.
-// Another thread may read a lazy tensor (which evaluates it) or drop it (which does not touch a trace). Two
-// threads may therefore run the same operations at the same time; the first one sets the values. A thread
+// Note [Locking of traces]: the lock guards the arrays, and is never held while a program is compiled or
+// runs. Another thread may read a lazy tensor (which evaluates it) or drop it (which does not touch a trace).
+// Two threads may therefore run the same operations at the same time; the first one sets the values. A thread
 // that then writes to an operand of both waits for the other run, although its results are not needed. It
 // waits only if all kernels are the library's: custom kernels might wait for the writer, which may hold their
 // interpreter's lock. Operations on Arrays within a running program (in custom kernels) are recorded in a
 // separate trace.
 //
-// Note [Following]: the operations of a hot sequence that are evaluated together, from an empty trace to an
-// empty trace, are kept as a pattern. While the next operations are those of a pattern, position by position,
-// they are replayed: only values are recorded, lazy tensors of the last replay that nothing refers to are
-// used again, and the program is known. An unexpected operation ends the replay, and the operations so far
-// are recorded as usual.
+// Note [Pattern replay]: the operations of a hot sequence that are evaluated together, from an empty trace to
+// an empty trace, are kept as a pattern. While the next operations are those of a pattern, position by
+// position, they are replayed: only values are recorded, lazy tensors of the last replay that nothing refers
+// to are used again, and the program is known. An unexpected operation ends the replay, and the operations so
+// far are recorded as usual.
 //
 // Note [Calls]: the first call at a position of a pattern looks up its graph by the call and the operands'
 // types, and the part of its node that depends on the operands that require a gradient. Both are kept beside
 // the pattern. The same call at the same position is then compared with the expected one, and gets its lazy
 // tensor and its node without any lookup.
 //
-// Note [Backward again]: a backward call depends on its tape alone: the invocations and their edges, saved
+// Note [Backward replay]: a backward call depends on its tape alone: the invocations and their edges, saved
 // operands, the leaves' slots, and hooks. If its operations are a range of a pattern, the call is kept beside
 // the pattern: its tape, saved operands by value, and the value that each leaf got. A later call at the same
 // position is replayed instead of run if its tape is found to be the same, node by node, without hooks and
@@ -36,8 +36,8 @@
 // indistinguishable. If the tape was recorded by known calls of the same pattern, each of these has checked
 // its node, so edges need not be compared.
 //
-// Note [Lent memory]: if a pattern runs from its leaves, and only the trace refers to one of them (such as a
-// parameter that was replaced), the program may write an output into the leaf's memory. Until the run has
+// Note [Donated memory]: if a pattern runs from its leaves, and only the trace refers to one of them (such as
+// a parameter that was replaced), the program may write an output into the leaf's memory. Until the run has
 // ended, no other thread may run a reader of the leaf. A child of fork() that reads it gets an error, since
 // its version says that it was written to. A run that fails has written nothing (ReusableInputs::safe).
 //
@@ -181,7 +181,7 @@ class LazyTrace {
   using Value = LazyValue;
   using Run = LazyRun;
   using Lock = std::unique_lock<tidu::detail::LightMutex>;
-  // See Note [Backward again].
+  // See Note [Backward replay].
   struct Backward {
     struct Node {
       const eager::detail::Variant* variant;
@@ -226,7 +226,7 @@ class LazyTrace {
     std::optional<eager::RecordedGraph> graph;  // keeps the variant alive
     bool is(const Call& call, std::span<const Input> operands) const;
   };
-  // Operations that were evaluated together. See Note [Following].
+  // Operations that were evaluated together. See Note [Pattern replay].
   struct Pattern {
     std::vector<Op> ops;
     std::size_t num_ops = 0;

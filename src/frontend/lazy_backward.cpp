@@ -1,5 +1,5 @@
 // lazy_backward.cpp - backward calls in a hot sequence: learns the effect of one, and replays it without
-// running it. See Note [Backward again] in lazy.hpp.
+// running it. See Note [Backward replay] in lazy.hpp.
 #include <algorithm>
 #include <unordered_map>
 

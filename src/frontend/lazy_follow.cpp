@@ -1,5 +1,5 @@
-// lazy_follow.cpp - replays a pattern, position by position, learns one, and leaves it. See Note [Following]
-// in lazy.hpp. All functions hold the trace's lock, except while a program runs.
+// lazy_follow.cpp - replays a pattern, position by position, learns one, and leaves it. See Note [Pattern
+// replay] in lazy.hpp. All functions hold the trace's lock, except while a program runs.
 #include <algorithm>
 
 #include "eager/template.hpp"

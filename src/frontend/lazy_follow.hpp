@@ -1,5 +1,5 @@
 // lazy_follow.hpp - replay of a pattern, for one operand and one result; both ways in which operations arrive
-// (graphs and known calls) use it. See Note [Following] in lazy.hpp.
+// (graphs and known calls) use it. See Note [Pattern replay] in lazy.hpp.
 #pragma once
 
 #include "frontend/lazy.hpp"

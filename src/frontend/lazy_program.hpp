@@ -67,7 +67,7 @@ struct LazyTrace::Program {
   Graph graph;
   std::optional<Executable> executable;
   eager::ExecutorSlot slot;
-  /// Inputs whose memory is donated to outputs: see Note [Lent memory].
+  /// Inputs whose memory is donated to outputs: see Note [Donated memory].
   std::vector<ReusableInputs> reused;
   std::shared_ptr<const Deferral> deferral;  // or null
 

@@ -1,5 +1,5 @@
-// lazy_runs.cpp - running programs of a trace, and writers that wait for them. See Note [Who may be where] in
-// lazy.hpp.
+// lazy_runs.cpp - running programs of a trace, and writers that wait for them. See Note [Locking of traces]
+// in lazy.hpp.
 #include <algorithm>
 
 #include "frontend/lazy_program.hpp"

@@ -1,6 +1,6 @@
 // linalg_lu.cpp - functions of the LU factors of a square matrix: solve, inv, det and slogdet.
 //
-// Note [Derivatives of what LU factors give]: they are derivatives of the equation that is solved, with the
+// Note [Derivatives by LU factors]: they are derivatives of the equation that is solved, with the
 // same factors, and not those of the factors, which take matmuls and two more solutions of the matrix's size.
 // So each function is a custom_jvp_call, whose rule has the derivative of the value and computes the value
 // itself by the factors: derivatives of second and higher order then include that of the factors.

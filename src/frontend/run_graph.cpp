@@ -1,7 +1,8 @@
 // run_graph.cpp - runs a graph with any number of results, and records it as one node.
 //
-// Note [Given up]: the arguments that a caller moved into a compiled function may have no other reference. On
-// the CPU, while nothing is recorded, their memory is donated to results: see Executable::run_into.
+// Note [Donated arguments]: the arguments that a caller moved into a compiled function may have no other
+// reference. On the CPU, while nothing is recorded, their memory is donated to results: see
+// Executable::run_into.
 #include <algorithm>
 #include <functional>
 
@@ -30,7 +31,7 @@ eager::Operands<Tensor> profiled(Context& c, const Graph& graph, Where where, co
   return results;
 }
 
-// See Note [Given up]. A donated argument is left without memory.
+// See Note [Donated arguments]. A donated argument is left without memory.
 eager::Operands<Tensor> run_reusing(const Executable& executable, std::span<Array> arguments) {
   std::vector<const Tensor*> inputs;
   for (Array& argument : arguments) inputs.push_back(&argument.required().tensor);

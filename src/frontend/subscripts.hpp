@@ -1,7 +1,7 @@
 // subscripts.hpp - Subscripts: normalized indices of x[{...}] and x.at({...}): the part of each axis, and the
 // order of the result's axes, by NumPy's rules.
 //
-// Note [Named elements]: integer arrays select elements along axes. These axes are moved to the front and
+// Note [Selected elements]: integer arrays select elements along axes. These axes are moved to the front and
 // merged into one, so that the selected elements are rows. In the result, the broadcast shape of the integer
 // arrays replaces these axes.
 #pragma once

@@ -1,6 +1,6 @@
 // dead_code.cpp - dead code elimination through the graphs of operations.
 //
-// Note [What is read inside]: for one operation and its live results, a work list of values and region
+// Note [Liveness inside]: for one operation and its live results, a work list of values and region
 // bindings finds the live values in its graphs. A live value makes the operands of its producer live. A live
 // result of an operation with region bindings makes its binding live, and so does a live input of a graph. A
 // live binding makes its operands outside and its yields inside live. One work list serves all graphs, so
@@ -153,7 +153,7 @@ Graph rebuilt(const Graph& graph, const std::vector<bool>& read, const std::vect
   return builder.build(results);
 }
 
-/// Liveness below one operation. See Note [What is read inside].
+/// Liveness below one operation. See Note [Liveness inside].
 class Reading {
  public:
   Reading(const Operation& operation, const std::vector<bool>& results)

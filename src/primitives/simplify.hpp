@@ -80,7 +80,7 @@ Values sum_of_scattered(const SimplifyContext& c);
 /// cotangents are in f32, and the rules above and sum_of_stretches then recognize their terms.
 Values widened_scattered(const SimplifyContext& c, DType to);
 Values widened_stretch(const SimplifyContext& c, DType to);
-/// scatter_add, and a slice of it: see Note [Taken instead].
+/// scatter_add, and a slice of it: see Note [Gather instead of scatter].
 Values simplify_scatter_add(SimplifyContext& c);
 Values slice_of_scattered(const SimplifyContext& c);
 

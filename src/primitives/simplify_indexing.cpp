@@ -1,11 +1,11 @@
 // simplify_indexing.cpp - the rule of take.
 //
-// Note [Rows of products]: if few rows of a matmul's result are read, a matmul of few rows is enough.
+// Note [Rows of matmuls]: if few rows of a matmul's result are read, a matmul of few rows is enough.
 // Element-wise operations, broadcasts and transposes without other readers may be between the two. Gathering
 // an element costs some 12 times as much as a multiply-add, so the other operand of the matmul must have
 // enough columns.
 //
-// Note [Picked before they are used]: executors read gathered rows without copying them (docs/schedule.md,
+// Note [Gather before use]: executors read gathered rows without copying them (docs/schedule.md,
 // "Row fusion"). So a sum or product with one row for all is applied to gathered rows, and not before the
 // gather, unless that is much more work.
 #include <algorithm>
@@ -174,8 +174,7 @@ Value repeated_along(const SimplifyContext& c, const Value& x, const Shape& shap
   return ops::broadcast_in_dim(c.input(*made), shape, made->op().ints("broadcast_dimensions"));
 }
 
-// (x + broadcast y)[indices] = x[indices] + broadcast y, for long rows: see Note [Picked before they are
-// used].
+// (x + broadcast y)[indices] = x[indices] + broadcast y, for long rows: see Note [Gather before use].
 Values take_before_sum(const SimplifyContext& c) {
   constexpr std::int64_t long_row = 16, max_taken = 2;
   const Value x = c.operand(0), indices = c.operand(1);

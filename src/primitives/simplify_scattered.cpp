@@ -5,10 +5,10 @@
 // element of the scatter, which is never -0.0. So the gradient of a cross entropy, softmax minus one-hot
 // labels, is updated in place.
 //
-// Note [Taken instead]: if each position that is read has one update, whose position is known during
-// simplification, the read gathers the updates. So the gradient of a triangle that is packed in a vector,
-// with the part beyond the triangle scattered to a position that is never read, is a gather, without writing
-// zeros first.
+// Note [Gather instead of scatter]: if each position that is read has one update, whose position is known
+// during simplification, the read gathers the updates. So the gradient of a triangle that is packed in a
+// vector, with the part beyond the triangle scattered to a position that is never read, is a gather, without
+// writing zeros first.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -120,7 +120,7 @@ std::optional<std::vector<std::int32_t>> find_updates(const Literal& indices, st
   return updates;
 }
 
-// See Note [Taken instead].
+// See Note [Gather instead of scatter].
 Values taken_instead(const SimplifyContext& c, const Op& scatter, Value x, Value indices, Value updates,
                      const StridedRange& places) {
   const auto known = c.maker(indices, constant);

@@ -1,8 +1,8 @@
 // while_batch.cpp - while over a leading axis.
 //
-// Note [Examples that end apart]: if cond depends on batched values, the loop goes on while any example does,
-// and carries of those that have ended are unchanged. Which examples go on is a carry, so that cond is
-// computed once for each step.
+// Note [Examples with different numbers of steps]: if cond depends on batched values, the loop goes on while
+// any example does, and carries of those that have ended are unchanged. Which examples go on is a carry, so
+// that cond is computed once for each step.
 #include "primitives/cond.hpp"
 #include "primitives/gated_loops.hpp"
 #include "primitives/scan.hpp"
