@@ -164,7 +164,7 @@ void bind_control_flow(nb::module_& m) {
                       functions, operands, where);
       },
       nb::arg("index"), nb::arg("branches"), nb::arg("operands"),
-      "branches[index](*operands), where the index is moved into range, as one operation.");
+      "branches[index](*operands), with the index clamped to the range, as one operation.");
   m.def("_checkpoint", checkpointed);
 }
 

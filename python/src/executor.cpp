@@ -128,7 +128,7 @@ void bind_operations(nb::module_& m) {
       .def_prop_ro("name", [](const OperationView& self) { return std::string(self.get().name()); })
       .def_prop_ro(
           "attributes", [](const OperationView& self) { return attributes_dict(self.get().op()); },
-          "What it is told beside its operands, by name.")
+          "Its attributes, by name.")
       .def_prop_ro(
           "inputs", [](const OperationView& self) { return ids(self.get().inputs()); },
           "Its operands, as numbers of values of the graph.")

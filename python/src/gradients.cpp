@@ -95,9 +95,9 @@ void bind_gradients(nb::module_& m, nb::class_<Array>& c) {
         if (gradient.is_none()) return self.zero_grad(here());
         self.set_grad(to_array(gradient), here());
       },
-      nb::arg("gradient").none(), "What backward() accumulated, or None.");
+      nb::arg("gradient").none(), "The gradient that backward() accumulated, or None.");
   c.def(
-      "zero_grad", [](const Array& self) { self.zero_grad(here()); }, "Forgets what was accumulated.");
+      "zero_grad", [](const Array& self) { self.zero_grad(here()); }, "Drops the accumulated gradient.");
   c.def(
       "detach", [](const Array& self) { return to_python(self.detach(here())); },
       "The same data, unknown to any tape.");
@@ -123,8 +123,8 @@ void bind_gradients(nb::module_& m, nb::class_<Array>& c) {
             here())};
       },
       nb::arg("hook"),
-      "Calls hook(cotangent) in every later backward that reaches this Array; what it returns, "
-      "unless None, goes on in its place.");
+      "Calls hook(cotangent) in every later backward that reaches this Array; its result, unless None, "
+      "replaces the cotangent.");
   m.def("grad_of", gradients_of, nb::arg("roots"), nb::arg("inputs"), nb::arg("seeds").none() = nb::none(),
         nb::arg("keep_graph") = false, nb::arg("create_graph") = false,
         "The gradients of roots by inputs (lists of Arrays), from the tape; None where nothing depends on "
@@ -143,7 +143,7 @@ void bind_gradients(nb::module_& m, nb::class_<Array>& c) {
       "grad_enabled", [] { return grad_enabled(); }, "Are operations on this thread recorded?");
   bind_context<GradMode>(m, "_GradMode", "Turns recording on or off.");
   bind_context<AnomalyGuard>(m, "detect_anomaly",
-                             "Every operation raises NonFiniteError for what is not finite.");
+                             "Every operation raises NonFiniteError for a result that is not finite.");
   bind_context<ExplainGuard>(
       m, "explain_mode",
       "Operations that have no derivative are kept on the tape, so that explain() names them.");

@@ -143,7 +143,7 @@ void bind_graph(nb::module_& m) {
   m.def("trace", trace, nb::arg("f"), nb::arg("args"), nb::arg("kwargs"),
         "The graph of f on arguments of these types; f runs once, on Arrays without data.");
   bind_executors(m, c);
-  nb::class_<Report>(m, "CheckReport", "What check_gradients found.")
+  nb::class_<Report>(m, "CheckReport", "The result of check_gradients.")
       .def_prop_ro("ok", [](const Report& self) { return self.report.ok; })
       .def("__bool__", [](const Report& self) { return self.report.ok; })
       .def_prop_ro("findings",

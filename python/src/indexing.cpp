@@ -187,11 +187,11 @@ void bind_indexing(nb::module_& m, nb::class_<Array>& c) {
           "get", [](const AtPlace& self) { return to_python(self.at.get(place(self.array))); },
           "What is there.")
       .def("set", updated<&At::set>, nb::arg("value"), "The Array with that value there.")
-      .def("add", updated<&At::add>, nb::arg("value"), "What is there + value, once for each index.")
+      .def("add", updated<&At::add>, nb::arg("value"), "The selected elements + value, once for each index.")
       .def("multiply", updated<&At::multiply>, nb::arg("value"), "What is there * value.")
       .def("divide", updated<&At::divide>, nb::arg("value"), "What is there / value.")
-      .def("min", updated<&At::min>, nb::arg("value"), "The less of what is there and value.")
-      .def("max", updated<&At::max>, nb::arg("value"), "The greater of what is there and value.");
+      .def("min", updated<&At::min>, nb::arg("value"), "The minimum of the selected elements and value.")
+      .def("max", updated<&At::max>, nb::arg("value"), "The maximum of the selected elements and value.");
   c.def_prop_ro(
       "at", [](const Array& self) { return AtOf{self}; },
       "x.at[key].set(v): the Array with other elements at a place; it is not changed itself.");

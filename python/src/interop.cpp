@@ -374,15 +374,15 @@ void bind_interop(nb::module_& m, nb::class_<Array>& c) {
         return to_python(to_array(object.object, to_optional_dtype(dtype.object), copy));
       },
       nb::arg("object"), nb::arg("dtype") = nb::none(), nb::arg("copy") = true,
-      "An Array of numbers, nested lists, or of what exports its memory; with memory of its own.");
+      "An Array of numbers, nested lists, or of an object that exports its memory; always a copy.");
   m.def(
       "asarray",
       [](Arg object, Arg dtype) {
         return to_python(to_array(object.object, to_optional_dtype(dtype.object)));
       },
       nb::arg("object"), nb::arg("dtype") = nb::none(),
-      "The same, sharing the memory of what exports it (NumPy, DLPack, the buffer protocol) where it is in "
-      "row-major order.");
+      "The same, sharing the memory of an object that exports it (NumPy, DLPack, the buffer protocol) if it "
+      "is in row-major order.");
   m.def(
       "from_dlpack", [](Arg object) { return to_python(from_dlpack_object(object.object, false)); },
       nb::arg("object"), "An Array over the memory of an object that has __dlpack__.");

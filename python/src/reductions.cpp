@@ -101,11 +101,12 @@ void bind_reductions(nb::module_& m) {
   def_over_axes(m, "log_softmax", log_softmax, "The logarithm of softmax.");
   def_position(m, "argmax", argmax, "Position (int32) of the greatest element, the first of equal ones.");
   def_position(m, "argmin", argmin, "Position (int32) of the least element, the first of equal ones.");
-  def_cumulative(m, "cumsum", cumsum, "The sum of what stands up to each place of an axis.");
-  def_cumulative(m, "cumprod", cumprod, "The product of what stands up to each place of an axis.");
-  def_cumulative(m, "cummax", cummax, "The greatest of what stands up to each place of an axis.");
-  def_cumulative(m, "cummin", cummin, "The least of what stands up to each place of an axis.");
-  def_cumulative(m, "cumlogsumexp", cumlogsumexp, "logsumexp of what stands up to each place of an axis.");
+  def_cumulative(m, "cumsum", cumsum, "Cumulative sum along an axis, each element included.");
+  def_cumulative(m, "cumprod", cumprod, "Cumulative product along an axis, each element included.");
+  def_cumulative(m, "cummax", cummax, "Cumulative maximum along an axis, each element included.");
+  def_cumulative(m, "cummin", cummin, "Cumulative minimum along an axis, each element included.");
+  def_cumulative(m, "cumlogsumexp", cumlogsumexp,
+                 "Cumulative logsumexp along an axis, each element included.");
   def_along_axis(m, "sort", sort, "In ascending order along the axis.");
   def_along_axis(m, "argsort", argsort, "Positions (int32) that sort along the axis.");
   m.def(
@@ -133,7 +134,7 @@ void bind_reductions(nb::module_& m) {
         return to_python(median(operand.like(operand.where()), axis, keepdims));
       },
       nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,
-      "What stands in the middle of the sorted elements, or the mean of the two that do.");
+      "The middle one of the sorted elements, or the mean of the two in the middle.");
   m.def(
       "searchsorted",
       [](Arg sorted, Arg values, const std::string& side) {
@@ -143,7 +144,7 @@ void bind_reductions(nb::module_& m) {
         return to_python(searchsorted(array, ArrayLike(wanted), side, place(array, wanted)));
       },
       nb::arg("sorted"), nb::arg("values"), nb::arg("side") = "left",
-      "Where values would be put into a sorted Array so that it stays so.");
+      "The positions at which values would be inserted into a sorted Array so that it stays sorted.");
 }
 
 }  // namespace tidu::python

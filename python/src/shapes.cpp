@@ -210,7 +210,7 @@ void bind_positions(nb::module_& m) {
         const Operand operand(x);
         return to_python(diff(operand.like(operand.where()), n, axis));
       },
-      nb::arg("x"), nb::arg("n") = 1, nb::arg("axis") = -1, "What neighbours along an axis differ by.");
+      nb::arg("x"), nb::arg("n") = 1, nb::arg("axis") = -1, "The differences of neighbours along an axis.");
 }
 
 void bind_contractions(nb::module_& m) {

@@ -233,7 +233,7 @@ void bind_trees(nb::module_& m) {
       },
       nb::arg("tree").none(), "(leaves, TreeDef).");
   m.def("tree_map", mapped, nb::arg("f"), nb::arg("tree").none(), nb::arg("rest"),
-        "The structure with f(leaf, ...) in the place of each leaf, of those at its place in each tree.");
+        "The structure with each leaf replaced by f(leaf, ...), of the leaves at its position in each tree.");
   m.def(
       "register_pytree",
       [](nb::object type, nb::object flatten, nb::object unflatten) {

@@ -235,7 +235,7 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any, max_steps: int 
 
 
 def tree_map(f: Function, tree: Any, *rest: Any) -> Any:
-    """The structure with f(leaf, ...) in the place of each leaf, of those at its place in each tree."""
+    """The structure with each leaf replaced by f(leaf, ...), of the leaves at its position in each tree."""
     return _core.tree_map(f, tree, *rest)
 
 

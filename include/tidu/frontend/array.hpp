@@ -230,8 +230,8 @@ class Array {
 
   // --- its elements. For a traced Array these throw Error (invalid_argument) that says how to avoid it.
 
-  /// The data. The storage is shared: code that writes to it has to increment its version, so that a tape
-  /// which needs the former elements reports an error.
+  /// The data. The storage is shared: a write increments its version, and a tape that needs the former
+  /// elements reports an error.
   const Tensor& tensor(Where where = Where::current()) const;
   /// The only element, converted to T; to an integer it is truncated. Throws Error (invalid_argument) when
   /// there is not exactly one, for one that an integer T does not hold, and for one with an imaginary part

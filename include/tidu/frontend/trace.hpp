@@ -104,7 +104,7 @@ struct CompiledCall {
 std::vector<Array> run_compiled(const CompiledCall& call, std::vector<Array> arguments, Where where);
 bool any_traced(std::span<const Array> arrays);
 
-/// The static arguments of a call, as a key.
+/// The key of a call: the types and devices of its Arrays, and its static arguments, as words.
 using CallKey = std::vector<std::uintptr_t>;
 /// Its address identifies a list of argument types.
 template <class... Ts>
