@@ -324,7 +324,7 @@ struct DerivativeOrder {
 };
 const DerivativeOrder orders[] = {{0, "Values"}, {1, "First derivatives"}, {2, "Second derivatives"}};
 
-// The bound that is promised where this much was measured.
+// The bound that docs/accuracy.md states for a measured error.
 std::string bound_of(double measured) {
   if (std::isinf(measured)) return "inf";
   double bound = 1.0;

@@ -43,7 +43,7 @@ TEST_CASE("checkpoint: saves bytes of residuals and memory, and changes no bit o
   const auto peak = [](const Graph& f) { return Program::make(value_and_grad(f)).peak_bytes(); };
   CHECK(peak(dropped) * 2 < peak(kept));
   CHECK(peak(some) < peak(kept));
-  // Neither is it undone where all is one graph that was merged, dumped or made anew.
+  // Neither is it undone in one graph that was merged, dumped or made again.
   const Graph gradient = value_and_grad(dropped);
   const std::vector<Graph> parts{gradient};
   CHECK(Program::make(materialize_merge(parts)).peak_bytes() == peak(dropped));

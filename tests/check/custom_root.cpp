@@ -184,7 +184,7 @@ struct FixedPoint {
   }
 };
 
-// x = tanh(m x / 8 + b) / 4, of complex numbers sin in its place.
+// x = tanh(m x / 8 + b) / 4, for complex numbers with sin.
 FixedPoint system(DType dtype, std::int64_t n) {
   return {{Type(dtype, {n, n}), Type(dtype, {n})}, {Type(dtype, {n})}, [](const Values& v) {
             const Value inside = scaled(ops::matmul(v[0], v[2]), 0.125) + v[1];

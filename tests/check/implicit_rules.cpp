@@ -19,7 +19,7 @@ using namespace tidu::test;
 const Type v3{f64, {3}};
 Value constant_like(Value x, double value) { return ops::full_like(x, value); }
 
-// y solves a y = b, computed with s, which is a behind stop_gradient: dy = factor (db - da y) / s.
+// y solves a y = b, computed with s, which is a after stop_gradient: dy = factor (db - da y) / s.
 Value solve(Value a, Value b, double factor) {
   GraphBuilder f("solve"), r("rule");
   f.input("a", v3);

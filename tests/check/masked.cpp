@@ -33,7 +33,7 @@ std::vector<Masked> functions() {
            [](double x) { return 1.5 * std::sqrt(x); }, [](double x) { return 0.75 / std::sqrt(x); }}};
 }
 
-// The sum over the lanes with x > 0 of f(x).
+// The sum over the elements with x > 0 of f(x).
 Graph masked_sum(const Masked& m, bool before) {
   return of_x(lanes, [&](Value x) {
     const Value zero = ops::full_like(x, 0.0);

@@ -144,8 +144,8 @@ Mixture mixture_inputs(GraphBuilder& g, const Sizes& s) {
           g.input("x", {f64, {s.n, s.d}}), g.input("half_gamma2", f64)};
 }
 
-// For each entry of the d x d matrix in row-major order its place in the row [0, l, exp q] of length 1 + s +
-// d.
+// For each entry of the d x d matrix in row-major order its position in the row [0, l, exp q] of length 1 + s
+// + d.
 Tensor places(const Sizes& s) {
   std::vector<std::int32_t> index(static_cast<std::size_t>(s.d * s.d), 0);
   for (std::int64_t row = 0; row < s.d; ++row) {

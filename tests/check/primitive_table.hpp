@@ -45,7 +45,7 @@ struct Row {
   };
   int order = 2;            ///< of derivatives that are tested
   double tolerance = 1.0;   ///< factor on the tolerances
-  std::string_view note{};  ///< tells rows of one primitive apart
+  std::string_view note{};  ///< distinguishes rows of one primitive
   /// The graph around the operation, where operands must be more than random numbers or results have a
   /// freedom that a derivative cannot show; the operation on the operands when not given.
   std::function<Values(const Op&, std::span<const Value>)> use{};

@@ -17,7 +17,7 @@ using namespace tidu;
 using namespace tidu::test;
 using RuleKind = ADRuleError::Rule;
 
-// A set without one rule, and the record that stands in the place of the whole one.
+// A set without one rule, and the record that replaces the whole one.
 struct Damaged {
   Primitive record;
   PrimitiveSet set;

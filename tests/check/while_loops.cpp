@@ -92,7 +92,7 @@ TEST_CASE("while: with a bound every derivative is that of the steps that are ta
       same_function(vjp(jvp(f, wrt), wrt), vjp(jvp(expected, wrt), wrt));
       same_function(jacrev(f, wrt), jacrev(expected, wrt));
     }
-    // Examples that begin at different numbers end apart.
+    // Examples that begin at different numbers take different numbers of steps.
     const Graph written = with_control_flow_unrolled(f);
     for (const Names& batched : {Names{"a"}, Names{"table"}, Names{"w", "n"}, Names{}}) {
       same_function(vmap(f, 2, batched), vmap(written, 2, batched));
@@ -279,7 +279,7 @@ TEST_CASE("while: transposed, steps after the end give nothing, where they could
   // x comes in by log 3, then log 2 (halved by the steps after), and log 1.
   const double by = std::log(3.0) / 2 + std::log(2.0);
   CHECK(near(got.at(1), vector({6.0 * by, 12.0 * by, -6.0 * by})));
-  // The transpose, transposed, is the loop, here and where examples end apart.
+  // The transpose, transposed, is the loop, here and with examples of different numbers of steps.
   options.linear_inputs = std::vector<std::size_t>{1};
   const Graph again = linear_transpose(transposed, options).graph;
   const Tensors forward = run(linear, {scalar(3.0), vector({1.0, 2.0, 3.0}), vector({0.5, 0.0, 2.0})});

@@ -1,6 +1,6 @@
-// constant_residuals.cpp - residuals that are made of constants alone are computed within backward. Here they
+// constant_residuals.cpp - residuals that depend on constants alone are computed within backward. Here they
 // are later results of operations of several, or stand beside an impure operation of which only the recorded
-// results are known. Gradients are held against formulas written by hand.
+// results are known. Gradients are compared with formulas written by hand.
 #include <cmath>
 #include <functional>
 

@@ -1,5 +1,5 @@
-// p_anomaly.cpp - P14: anomaly mode names the operation and the place where a value came up that is not
-// finite: the first in forward order, or the first in backward order.
+// p_anomaly.cpp - P14: anomaly mode names the operation and its location in the program where a value first
+// was not finite: the first in forward order, or the first in backward order.
 #include <limits>
 
 #include "p_support.hpp"

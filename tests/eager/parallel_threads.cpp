@@ -8,7 +8,7 @@
 namespace tidu::test {
 namespace {
 
-// Layers of products of random pairs, all summed: wide fan-in, and many nodes ready at once.
+// Layers of matmuls of random pairs, all summed: wide fan-in, and many nodes ready at once.
 Var wide_program(Tape& tape, const std::vector<Var>& leaves, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<Var> layer = leaves;

@@ -56,7 +56,7 @@ TEST_CASE("[T1] an invocation is described by graph, inputs, outputs and retaine
   }
   SUBCASE("a retained value is used, not computed again") {
     const RecordedGraph graph = squared_exp();
-    // Deliberately another number than exp(0.5): the gradient tells which one was read.
+    // Deliberately another number than exp(0.5): the gradient shows which one was read.
     const Counted retained(10.0);
     const ValueId e = graph.graph().operation(0).output();
     const eager::Retained<Counted> kept[] = {{e, &retained}};

@@ -1,5 +1,5 @@
-// assembling.cpp - stacks, grids, diagonals, differences and further products of Arrays, against plain loops
-// and other functions; gradients against differences.
+// assembling.cpp - stacks, grids, diagonals, differences and further matmuls of Arrays, compared with plain
+// loops and other functions; gradients compared with differences.
 #include "support.hpp"
 
 namespace tidu::test {

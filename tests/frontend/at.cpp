@@ -1,5 +1,5 @@
-// at.cpp - x[indices] and x.at(place).set(v) and its like, against plain loops and against products with
-// matrices of zeros and ones; their gradients against differences, and in all modes.
+// at.cpp - x[indices] and x.at(place).set(v) and similar functions, compared with plain loops and with
+// matmuls by matrices of zeros and ones; their gradients compared with differences, and in all modes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -66,7 +66,7 @@ TEST_CASE("the sub-arrays at integers") {
   CHECK(x[zeros({0}, i32)].shape() == Shape{0, columns});
   CHECK(same((x > 0)[all_kinds], expected > 0));
   CHECK(x.to(f32)[all_kinds].dtype() == f32);
-  // take() moves a negative one to 0.
+  // take() clamps a negative one to 0.
   CHECK(same(take(x, Array(-1)), x[0]));
   check_gradient(
       "x[indices]", [](const Array& a) { return a[all_kinds]; }, x);

@@ -1,4 +1,4 @@
-// captured_data.cpp - functions with custom rules, made anew at each step around data: the data that caches
+// captured_data.cpp - functions with custom rules, made in each step around new data: the data that caches
 // keep is bounded in bytes, in each mode. Held bytes are those of the C library's allocator, if it reports
 // them (not under sanitizers), and those that the caches count.
 #include <malloc.h>

@@ -453,7 +453,7 @@ TEST_CASE("jacfwd and jacrev refuse functions without a floating result") {
   CHECK(contains(error_of([&] { (void)jacrev(nothing)(x); }), "a function that returns an Array, got none"));
 }
 
-// Statics that are made before the first operation are destroyed after whatever that one made.
+// Statics that are made before the first operation are destroyed after the statics of the library.
 struct ComputesAtExit {
   ComputesAtExit() = default;
   ComputesAtExit(const ComputesAtExit&) = delete;

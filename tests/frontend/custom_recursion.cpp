@@ -1,5 +1,5 @@
 // Custom rules that call the function that they are the rule of, of which derivatives of every order come
-// from the one rule: by the function itself, by each other, made anew in each call, and in dumps.
+// from the one rule: by the function itself, by each other, by a new function in each call, and in dumps.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -88,7 +88,7 @@ TEST_CASE("custom rules that call their own function: exp' = exp, and two functi
   check_orders(sine, 2.0, {std::cos(2.0), -std::sin(2.0), -std::cos(2.0)});
 }
 
-// k x = b for x, elementwise, whose adjoint is the solver; made anew in each call.
+// k x = b for x, elementwise, whose adjoint is the solver; a new function in each call.
 Array solve(const Array& k, const Array& b) {
   return custom_vjp([](const Array& a, const Array& c) { return c / stop_gradient(a); },
                     [](const Array& a, const Array& c) {

@@ -5,7 +5,7 @@
 
 namespace tidu::test {
 
-// Steps that write w and its momentum m; `look` sees them behind each step.
+// Steps that write w and its momentum m; `look` is called after each step.
 inline void descend(Array& w, Array& m, int steps, const auto& look) {
   const Array x = random_array({120, 90}, 3), y = random_array({120, 90}, 4);
   for (int step = 0; step < steps; ++step) {

@@ -16,7 +16,7 @@ void read(const Array& x, Seen& into) {
   for (const double element : elements(x)) into.push_back(element);
 }
 
-// Runs `step` many times, plainly and hot. So many operations at least are known by their places.
+// Runs `step` many times, plainly and hot. At least that many operations are known by their positions.
 void check_steps(const std::function<void(int, Seen&)>& step, std::uint64_t min_known) {
   Seen plain, hot;
   for (int i = 0; i < steps; ++i) step(i, plain);
@@ -137,7 +137,7 @@ TEST_CASE("[G3] the tape of known calls says where they stand") {
   const Array w = leaf(random_array({4}, 1));
   const HotPaths guard;
   for (int i = 0; i < steps; ++i) {
-    const Where place{"model.cpp", static_cast<std::uint32_t>(100 + i)};  // the same call in another place
+    const Where place{"model.cpp", static_cast<std::uint32_t>(100 + i)};  // the same call at another location
     const Array a = w * 2.0, b = sin(a, place), c = sum(b);
     CHECK(eager::NodeView(tape_output(b).trace).where() == "model.cpp:" + std::to_string(place.line));
     CHECK(eager::NodeView(tape_output(c).trace).sequence() >

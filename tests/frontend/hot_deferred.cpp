@@ -9,7 +9,7 @@
 namespace tidu::test::hot_deferred_cases {
 namespace {
 
-// A step of gradient descent on weights of 160 x 120 by 8 rows, whose gradient is a product of arrays a tenth
+// A step of gradient descent on weights of 160 x 120 by 8 rows, whose gradient is a matmul of arrays a tenth
 // as large.
 class Descent {
  public:

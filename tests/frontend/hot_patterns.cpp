@@ -67,7 +67,7 @@ TEST_CASE("[G2] lazy tensors that remain from one repetition are unchanged") {
   std::vector<Tensor> tensors;
   for (int i = 0; i < 60; ++i) {
     const Array a = x + static_cast<double>(i), b = sin(a), c = b * 2.0, aside = cos(a);
-    tensors.push_back(b.body()->tensor);  // the promise itself, without its Array
+    tensors.push_back(b.body()->tensor);  // the lazy tensor itself, without its Array
     (void)sum(c).item();
     CHECK_FALSE(is_promise(b));  // who reads one value has all
     CHECK_FALSE(is_promise(c));

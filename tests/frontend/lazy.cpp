@@ -43,7 +43,7 @@ TEST_CASE("[N1] operations return lazy tensors at once: type known, no data, tra
   CHECK(z.type() == Type(f64, {5}));
   CHECK(y.shape(1) == 5);
   CHECK(lazy_statistics().pending == before + 3);
-  // Errors of types come at once, and name the place.
+  // Errors of types come at once, and name the location.
   const int line = __LINE__ + 1;
   const std::string error = error_of([&] { (void)(y + x); });
   CHECK(contains(error, "[add] expected shapes that broadcast together"));
@@ -104,7 +104,7 @@ TEST_CASE("[N2] everything that reads evaluates") {
   CHECK((x * 3.0).tensor().data<double>()[0] == 6.0);
   CHECK(static_cast<bool>(x < 3.0));
   CHECK(to_string(x * 3.0) == "array(6., f64[])");
-  const Tensor shared = (x * 3.0).body()->tensor;  // a tensor may be a promise
+  const Tensor shared = (x * 3.0).body()->tensor;  // a tensor may be lazy
   CHECK(shared.pending() != nullptr);
   CHECK(shared.clone().data<double>()[0] == 6.0);
   CHECK(cpu()
@@ -254,7 +254,7 @@ TEST_CASE("[N5] a failure leaves every lazy tensor unchanged, and a later read t
     }
     CHECK(error_of([&] { (void)unharmed.tensor(); }).empty());
   }
-  // Leaving the scope failed too; it is still a promise, also outside.
+  // Leaving the scope failed too; it is still lazy, also outside.
   CHECK(is_promise(z));
   CHECK(contains(error_of([&] { (void)(z + 1.0); }), "out of order"));
   broken = false;
@@ -393,7 +393,7 @@ TEST_CASE(
     "replay") {
   const auto f = [](const Array& x, const Array& y) { return sum(sin(x) * y); };
   const Lazy lazy;
-  const Array x = random_array({3}, 1) * 2.0, y = random_array({3}, 2);  // a promise
+  const Array x = random_array({3}, 1) * 2.0, y = random_array({3}, 2);  // lazy
   const Graph graph = trace(f, x, y);
   CHECK(is_promise(x));
   CHECK(contains(to_text(graph), "sin"));

@@ -1,4 +1,4 @@
-// lazy_small_stack.cpp - long chains of promises, evaluated and dropped, on a small stack.
+// lazy_small_stack.cpp - long chains of lazy tensors, evaluated and dropped, on a small stack.
 #include <doctest/doctest.h>
 
 #include "tidu/tidu.hpp"

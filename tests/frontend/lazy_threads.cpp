@@ -1,4 +1,4 @@
-// lazy_threads.cpp - lazy mode on several threads; promises that another thread reads or drops.
+// lazy_threads.cpp - lazy mode on several threads; lazy tensors that another thread reads or drops.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -337,7 +337,7 @@ TEST_CASE("a pullback refuses arguments that are no cotangent for each result") 
   };
   check(vjp(two, x).second);
   (void)trace([&](const Array& a) { return check(vjp(two, a).second), a; }, x);
-  // A whole number has no cotangent, so that none need stand in its place.
+  // An integer has no cotangent, so none is needed for it.
   const auto with_place = [](const Array& a) { return std::vector<Array>{a * a, argmax(a)}; };
   const Array seed = ones({2});
   const auto gradient = vjp(with_place, x).second(std::vector<Array>{seed, Array()});

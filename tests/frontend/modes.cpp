@@ -1,5 +1,5 @@
 // modes.cpp - leaves, accumulation, no_grad, detach, changes in place, hooks, anomaly mode, profiles,
-// executors; and that errors name the user's place.
+// executors; and errors that name the user's source location.
 #include "support.hpp"
 
 namespace tidu::test::modes_cases {

@@ -153,7 +153,7 @@ struct ComputesAtThreadEnd {
     const Value constant = ops::full(g, {f64, {2, 3}}, 0.8125);
     *result = {g.build({constant}).operation(0).op().literal("value").at(0).real()};
     Array w = leaf(full({96, 96}, 0.5));
-    sum(matmul(w * 2.0 + w, w)).backward();  // a product with memory of its own, a sum of cotangents
+    sum(matmul(w * 2.0 + w, w)).backward();  // a matmul with its own memory, a sum of cotangents
     for (const double each : elements(*w.grad())) result->push_back(each);
   }
   std::vector<double>* result = nullptr;

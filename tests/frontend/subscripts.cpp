@@ -16,7 +16,7 @@ using Counts = std::vector<std::int64_t>;
 
 bool same(const Array& a, const Array& b) { return a.type() == b.type() && elements(a) == elements(b); }
 
-// Visits each place of an array of this shape.
+// Visits each index of an array of this shape.
 void each_place(const Shape& shape, const std::function<void(const Counts&)>& visit) {
   Counts place(shape.size(), 0);
   if (num_elements(shape) == 0) return;

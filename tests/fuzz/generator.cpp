@@ -11,7 +11,7 @@
 namespace tidu::test {
 namespace {
 
-// Places in these files would say nothing about the graph.
+// Source locations in these files would say nothing about the graph.
 constexpr GraphBuilder::Options unplaced{.deduplicate = true, .record_where = false};
 
 using KindList = std::vector<const Generator::Kind*>;

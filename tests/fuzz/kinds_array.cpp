@@ -1,5 +1,5 @@
-// kinds_array.cpp - operations of random graphs that compute on whole numbers exactly: arithmetic, shapes,
-// indices, sums, products, convolutions and windows.
+// kinds_array.cpp - operations of random graphs that compute on integers exactly: arithmetic, shapes,
+// indices, sums, matmuls, convolutions and windows.
 #include <array>
 
 #include "fuzz/generator.hpp"

@@ -1,5 +1,5 @@
 // kinds_linalg.cpp - linear algebra in random graphs, of matrices that are far from singular, and from equal
-// singular values, eigenvalues and pivots, whatever the values are that they are made of.
+// singular values, eigenvalues and pivots, for any operands.
 #include <array>
 
 #include "fuzz/generator.hpp"

@@ -54,7 +54,7 @@ TEST_CASE("random graphs and their derivatives are the same to the last bit when
   CHECK(after < before);
 }
 
-// Some of the graph's values in the place of its outputs.
+// Some of the graph's values as outputs instead of its own.
 TEST_CASE("random graphs of which only some results are read: the same bits without dead code") {
   const std::size_t count = scaled(4000);
   std::size_t cut_graphs = 0, wrong = 0;

@@ -124,7 +124,7 @@ TEST_CASE("greedy colouring gives neighbours different colours") {
 }
 
 TEST_CASE("the smallest set of uses that separates inputs from an output is found by maximum flow") {
-  // x feeds 5 operations, all of which meet behind one waist of two uses: the cut is 2.
+  // x feeds 5 operations, all of which meet after one waist of two uses: the cut is 2.
   GraphBuilder builder("waist", test_set());
   const Value x = builder.input("x", f64);
   Value sum = test::sin(x);

@@ -61,7 +61,7 @@ TEST_CASE("an error of a public function within a step of the library is a defec
   for (const ErrorKind kind : {ErrorKind::out_of_memory, ErrorKind::cancelled, ErrorKind::execution})
     says(step(kind), kind, "expected 2 inputs, got 1");
   CHECK(detail::own_step("nothing", [] { return 3; }) == 3);
-  // It keeps its type where a place is added.
+  // It keeps its type when a location is added.
   const detail::Defect error("x");
   CHECK(dynamic_cast<const detail::Defect*>(error.with_message("y").get()) != nullptr);
   CHECK_THROWS_AS(error.raise(), detail::Defect);

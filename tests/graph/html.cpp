@@ -47,7 +47,7 @@ std::string data_of(const std::string& page) {
   return page.substr(from, page.find(data_end, from) - from);
 }
 
-// Graph `number` of a page's data, the graphs that it holds put in their places again.
+// Graph `number` of a page's data, with its inner graphs inserted again.
 ordered_json whole(const ordered_json& data, std::size_t number) {
   ordered_json graph = data["graphs"][number];
   for (ordered_json& operation : graph["operations"]) {

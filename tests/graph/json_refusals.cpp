@@ -1,4 +1,4 @@
-// Dumps that are refused, by kind and message: each row changes one place of a dump that loads.
+// Dumps that are rejected, by kind and message: each row changes one token of a dump that loads.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -56,7 +56,7 @@ struct Row {
 
 constexpr ErrorKind dump = ErrorKind::dump;
 const Row rows[] = {
-    // The place is that of the operation, which has none, and not of the one before.
+    // The location is that of the operation, which has none, and not of the one before.
     {"{\"op\": \"full\", \"inputs\": [],", "{\"op\": \"full\",", dump, "got none\n  in operation 2 of \"f\""},
     // text
     {"\"values\": [", "\"values\": ", dump, "in line 4, column 3: "},

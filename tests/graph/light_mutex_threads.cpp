@@ -1,4 +1,5 @@
-// light_mutex_threads.cpp - LightMutex keeps threads apart, before there are any and while there are many.
+// light_mutex_threads.cpp - LightMutex excludes threads mutually, before there are any and while there are
+// many.
 #include "graph/light_mutex.hpp"
 
 #include <doctest/doctest.h>

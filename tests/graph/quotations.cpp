@@ -100,7 +100,7 @@ std::string in_json(std::string_view text) {
   return out;
 }
 
-// A dump that is refused, with the text in one place of it.
+// A dump that is rejected, with the text at one position of it.
 constexpr std::string_view places[] = {
     // members
     R"({@: 1})",

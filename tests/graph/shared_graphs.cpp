@@ -18,7 +18,7 @@ namespace {
 
 using test::test_set;
 
-// Each calls the one before twice: the innermost stands in 2^depth places.
+// Each calls the one before twice: the innermost occurs 2^depth times.
 Graph doubling(Graph graph, std::uint32_t depth) {
   for (std::uint32_t i = 1; i <= depth; ++i) {
     GraphBuilder builder(detail::str("g", i), test_set());

@@ -1,4 +1,4 @@
-// value_and_grad of graphs with outputs behind the one that is differentiated.
+// value_and_grad of graphs with outputs after the one that is differentiated.
 #include <doctest/doctest.h>
 
 #include <vector>

@@ -261,7 +261,7 @@ TEST_CASE("simplify: products") {
     return ops::concatenate(std::vector{ops::reshape(product, {4 * 25}), ops::reshape(b, {n * n})}, 0);
   });
   // By ones, of the left and of the right, in a batch, over two axes. Sums of rows have the order of
-  // reduce_sum in the place of the product's, which does not count for integers.
+  // reduce_sum instead of the matmul's, which does not matter for integers.
   const std::vector<DType> real{f64, f32, f16, bf16, i32, i64};
   const auto ones = [](Value x, const Shape& shape) {
     return ops::full(*x.emitter(), Type(x.dtype(), shape), 1.0);

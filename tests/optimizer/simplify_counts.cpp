@@ -127,7 +127,7 @@ TEST_CASE("simplify: products that sum nothing are products of broadcasts") {
       const Graph simplified = passes::simplify(graph, false);
       CHECK(has_products(simplified) == (wide == 63 || is_complex(dtype)));
       const auto all = [](std::size_t i) { return i; };
-      // On the CPU a product of matrices makes zeros of either sign 0.0.
+      // On the CPU a matmul makes zeros of either sign 0.0.
       CHECK(differences(reference(), graph, simplified, {special_tensor(a, all), special_tensor(b, all)}) ==
             "");
     }

@@ -72,7 +72,7 @@ TEST_CASE("simplify: sums with values that are scattered once") {
 
 TEST_CASE("simplify: values scattered once to each position that is read are gathered") {
   const std::vector<DType> real = floats | integers;
-  // The rows or columns of x, in pairs, to places along an axis.
+  // The rows or columns of x, in pairs, to positions along an axis.
   const auto scattered = [](Value x, std::int64_t axis, std::int64_t places, std::vector<std::int32_t> which,
                             const char* mode = "clip", double base = 0) {
     Shape shape{n, n};
@@ -128,7 +128,7 @@ TEST_CASE("simplify: values scattered once to each position that is read are gat
   no_rule(integers, [&](Value x, Value) {
     return ops::slice(by_rank(x, {4}, 9, INT64_MAX), {5, 0}, {9, n});
   });
-  // Out of range; no update for a place, or two; another base; read elsewhere; cut along another axis.
+  // Out of range; no update for a position, or two; another base; another reader; a slice along another axis.
   no_rule(integers, [&](Value x, Value) { return last_place(x, "clip"); });
   no_rule(complexes, [&](Value x, Value) { return scattered(x, 1, n, permuted(7)); });
   no_rule(floats, [&](Value x, Value) { return scattered(x, 1, n, permuted(7), "clip", -0.0); });

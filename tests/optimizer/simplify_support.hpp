@@ -78,7 +78,7 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-/// One loop for each operation, none of them put in the place of another.
+/// One loop for each operation, none of them replaced by another.
 inline const CpuExecutor& plain_cpu() {
   static const CpuExecutor executor = [] {
     CpuOptions options;
@@ -91,7 +91,7 @@ inline const CpuExecutor& plain_cpu() {
   return executor;
 }
 
-/// Folds through an executor.
+/// Constant folding by an executor.
 inline ConstantEvaluator evaluator(const Executor& executor) {
   return [&executor](const Graph& graph) {
     std::vector<Literal> tensors;

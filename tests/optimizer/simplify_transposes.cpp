@@ -102,7 +102,7 @@ TEST_CASE("simplify: rows are gathered before one row for all is added") {
 TEST_CASE("simplify: transposes go past products whose axes change places") {
   const std::vector<DType> numbers{f64, f32, i32, i64, c64, c128};
   const auto square = [](Value y) { return ops::slice(y, {0, 0}, {4, 4}); };
-  // [4,5,20]: the product of each of the 5 times 20 columns lies as they do.
+  // [4,5,20]: the matmul's result for each of the 5 times 20 columns has their layout.
   rule(numbers, "reshape slice dot_general transpose", [&](Value x, Value y) {
     const Value a = ops::transpose(split(x), {2, 1, 0}), b = square(y);
     return ops::dot_general(a, b, {{2}, {0}, {}, {}});

@@ -216,7 +216,7 @@ Value sum_of_squares(Value y) {
   return ops::reduce_sum(ops::square(y), prim::range(0, static_cast<std::int64_t>(y.rank())));
 }
 
-// The operation alone (linear ones show nothing in second order), behind a square, which gives it residuals,
+// The operation alone (linear ones show nothing in second order), after a square, which gives it residuals,
 // and within a scalar function.
 void check_rules(const char* name, const std::vector<Type>& types, const Body& body) {
   CAPTURE(std::string(name));

@@ -1,4 +1,4 @@
-// distance.hpp - how far apart two tensors are.
+// distance.hpp - the distance of two tensors.
 #pragma once
 
 #include "tidu/tensor/tensor.hpp"

@@ -1,5 +1,5 @@
 // Small programs allocate nothing when they run again: every conformance case and its VJP whose results fit
-// in the pool's blocks, and groups of rows run one by one, with every kind of vector code.
+// in the pool's blocks, and row fusions run one by one, with every kind of vector code.
 #include <doctest/doctest.h>
 
 #include <algorithm>

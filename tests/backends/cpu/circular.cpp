@@ -154,7 +154,7 @@ const Outputs many_live = [](Value x) {
   for (const Value& value : before) all = all * c + value;
   return std::vector{all, ops::tanh(s) * ops::exp(c), ops::cos(c)};
 };
-// On rows, with folds of them.
+// On rows, with reductions of them.
 const Outputs of_rows = [](Value x) {
   const Value sum = ops::reduce_sum(ops::sin(x) * ops::cos(times(x, 2)), {1});
   const Value each = ops::broadcast_in_dim(sum, x.type().shape(), {0});

@@ -1,6 +1,6 @@
-// Columns that a fused group gathers, and concatenates of columns that it does as its last step, bit for bit
-// against the operations one by one: sizes around blocks and vectors, outputs past the caches, in loops over
-// blocks, random graphs; where a group must not; and rows made of columns by themselves.
+// Columns that a fusion gathers, and concatenates of columns as a fusion's last step, bit for bit compared
+// with the operations one by one: sizes around blocks and vectors, outputs past the caches, in loops over
+// blocks, random graphs; where a fusion must not gather; and rows made of columns by themselves.
 #include <numeric>
 
 #include "cpu/compare.hpp"
@@ -28,7 +28,7 @@ bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return a.size() == b.size();
 }
 
-// The columns that groups of the program gather, and the groups that do a concatenate.
+// The columns that fusions of the program gather, and the fusions that end with a concatenate.
 struct Found {
   std::size_t gathered = 0, concatenates = 0, done = 0;
 };
@@ -450,7 +450,7 @@ TEST_CASE("[columns] columns that are taken of one array by two lists of places"
   check_same(graph, {}, random);
 }
 
-// Groups of more operations than one of up to 64 pointers, with ends that fill no vector.
+// Fusions of more operations than one of up to 64 pointers, with ends that fill no vector.
 TEST_CASE("a group may leave hundreds of results") {
   std::mt19937_64 random(9);
   for (const std::int64_t size : {67, 1000, 4097}) {

@@ -45,7 +45,7 @@ void agree(const Graph& graph, std::mt19937_64& random, double factor = 4) {
   }
 }
 
-// An output given twice, inputs given out and changing places, a constant given out, one element.
+// An output given twice, inputs that are outputs and exchanged, a constant output, one element.
 Graph moving(DType dtype, const Shape& shape, DType index) {
   const Type type{dtype, shape};
   const auto branch = [&](const std::string& name,
@@ -87,7 +87,7 @@ TEST_CASE("cond: every dtype, shape and index") {
   }
 }
 
-// A layer of one of three kinds, over and over: products, folds, element-wise work, little.
+// A layer of one of three kinds, over and over: matmuls, reductions, element-wise work, little.
 Graph layers(std::int64_t steps, std::int64_t rows, std::int64_t width) {
   const Type matrix{f64, {width, width}}, batch{f64, {rows, width}};
   const auto branch = [&](const std::string& name, const std::function<Value(Value, Value)>& f) {
@@ -259,7 +259,7 @@ TEST_CASE("cond: errors of a branch name its operation") {
 TEST_CASE("cond: a graph in many branches, and in theirs, is compiled once") {
   GraphBuilder first("g", standard_primitives());
   Graph graph = first.build({ops::tanh(first.input("x", Type(f64, {8})))});
-  constexpr int depth = 30;  // places of the innermost: 2^30
+  constexpr int depth = 30;  // number of innermost occurrences: 2^30
   for (int k = 0; k < depth; ++k) {
     GraphBuilder h("h", standard_primitives()), g("g", standard_primitives());
     const Graph other = h.build({ops::sin(ops::call(graph, std::array{h.input("x", Type(f64, {8}))})[0])});

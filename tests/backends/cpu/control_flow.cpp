@@ -37,8 +37,8 @@ void agree(const Graph& graph, std::mt19937_64& random, double factor = 4) {
   }
 }
 
-// Carries that change places, one that stays, one of one element; an output given twice, an input given out,
-// a constant given out.
+// Carries that are exchanged, one unchanged, one of one element; an output given twice, an input as output, a
+// constant output.
 Graph moving(DType dtype, const Shape& shape, std::int64_t length, bool reverse) {
   GraphBuilder b("step");
   const Type type{dtype, shape};

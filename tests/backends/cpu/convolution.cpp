@@ -157,7 +157,7 @@ TEST_CASE("large convolutions against the reference interpreter") {
   std::mt19937_64 random(33);
   const std::vector<Case> cases = layers();
   for (const std::size_t i : {std::size_t{6}, std::size_t{0}, std::size_t{2}}) {
-    if (shortened()) break;  // the interpreter takes long; the case above compares by products
+    if (shortened()) break;  // the interpreter takes long; the case above compares by matmuls
     const Graph graph = gradient_of(cases[i], f32);
     const std::vector<Tensor> inputs = whole_numbers(graph, random);
     CHECK(differences(graph, inputs, with_threads(1)) == std::vector<std::string>{});

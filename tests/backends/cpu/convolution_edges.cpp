@@ -190,7 +190,7 @@ TEST_CASE("kernel gradients of clips that are shorter than the kernel and its st
 }
 
 // One element of the kernel is infinite or NaN, and one of lhs infinite: padding and the zeros between
-// dilated elements are the number 0, at sizes of own products, of sums one by one and of libraries.
+// dilated elements are the number 0, at sizes of own matmuls, of sums one by one and of libraries.
 TEST_CASE("an infinite element of a kernel makes NaN of padding at every size") {
   std::mt19937_64 random(75);
   for (const bool large : {false, true}) {

@@ -29,7 +29,7 @@ Literal places(std::int64_t d, std::int32_t outside) {
   return Literal::of<std::int32_t>({i32, {d, d}}, at);
 }
 
-// The sum of the squares of the products of n points with k triangular matrices.
+// The sum of the squares of the matmuls of n points with k triangular matrices.
 Graph triangles(std::int64_t n, std::int64_t d, std::int64_t k, DType dtype) {
   const std::int64_t size = d * (d + 1) / 2;
   GraphBuilder g("triangles");

@@ -47,7 +47,7 @@ class GraphWithDeadCode {
     return ops::dot_general(input({batch, k, m}), input({batch, k, n}), {{1}, {1}, {0}, {0}});
   }
 
-  // A permutation of the places of an extent, of which some may lead to one place or out of range.
+  // A permutation of the positions of an extent; some may be repeated or out of range.
   Value indices(std::int64_t count, std::int64_t extent) {
     std::vector<std::int64_t> which;
     for (std::int64_t i = 0; i < count; ++i) which.push_back(i % extent);

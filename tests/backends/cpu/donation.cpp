@@ -115,7 +115,7 @@ TEST_CASE("[donation] random graphs with donated inputs have the results of kept
       const Executable executable =
           (threads == 0 ? reusing(1, VectorUnits::none) : reusing(threads)).compile(graph);
       const std::vector<Tensor> expected = executable.run(inputs);
-      // Inputs are given up as any of the outputs, one of them shared with somebody.
+      // Inputs are donated in the tensors of outputs, one of them shared.
       std::vector<Tensor> outputs(expected.size()), all = inputs;
       std::vector<const Tensor*> from = addresses(all);
       std::vector<const std::byte*> places(all.size(), nullptr);
@@ -217,7 +217,7 @@ TEST_CASE("[donation] inputs that are read later, are outputs, small or of anoth
   executable.run_into(twice, std::span(&state, 1));
   CHECK(same_bytes(state, expected));
   CHECK(state.bytes() != place);
-  // Memory of somebody else's that is not aligned as results are.
+  // Foreign memory with another alignment than results.
   std::vector<double> memory(static_cast<std::size_t>(square_matrix.size()) + 16, 0.25);
   const auto offset = reinterpret_cast<std::uintptr_t>(memory.data()) % 64 == 0 ? 1 : 0;
   state = Tensor::wrap(square_matrix, static_cast<void*>(memory.data() + offset), std::shared_ptr<void>());
@@ -271,7 +271,7 @@ TEST_CASE("[donation] after a failure donated inputs are unchanged, where that i
   const Tensor given = random_tensor(square_matrix, {}, random),
                bad = Tensor::from<std::int32_t>({2}, {0, 999});
   const Tensor good = Tensor::from<std::int32_t>({2}, {0, 5});
-  // The index is looked at before anything is written to x, or behind that.
+  // The index is read before anything is written to x, or after that.
   for (const bool before : {true, false}) {
     GraphBuilder builder("fails");
     const Value x = builder.input("x", square_matrix), i = builder.input("i", Type(i32, {2}));

@@ -1,4 +1,4 @@
-// Fused groups against the same operations one by one, bit for bit: random graphs of all dtypes, sizes
+// Fusions compared with the same operations one by one, bit for bit: random graphs of all dtypes, sizes
 // around blocks and vectors, with and without generated code, for one thread and for two.
 #include "cpu/compare.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr DType all_dtypes[] = {bool_, i32, i64, f32, f64, c64, c128};
 
-// A random graph of element-wise operations on `size` elements, folds, and things between.
+// A random graph of element-wise operations on `size` elements, reductions, and others between.
 Graph random_graph(std::int64_t size, int operations, std::mt19937_64& random) {
   GraphBuilder builder("random");
   std::vector<Value> values;

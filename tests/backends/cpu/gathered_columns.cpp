@@ -1,4 +1,4 @@
-// Rows of words brought to columns, and the places where they lie, by the kernels of this CPU.
+// Rows of words transposed to columns, and the offsets where they lie, by the kernels of this CPU.
 #include "cpu/kernels/columns.hpp"
 
 #include <doctest/doctest.h>

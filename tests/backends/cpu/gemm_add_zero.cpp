@@ -1,4 +1,4 @@
-// Products that 0.0 is added to: zeros of either sign become 0.0, and nothing else changes.
+// Matmuls that 0.0 is added to: zeros of either sign become 0.0, and nothing else changes.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// gemm_calls.hpp - calls of products and elements for them.
+// gemm_calls.hpp - calls of matmuls and elements for them.
 #pragma once
 
 #include <complex>

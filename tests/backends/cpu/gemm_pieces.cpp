@@ -1,4 +1,4 @@
-// Pieces of products where they go past the caches, against the same pieces where they do not.
+// Pieces of matmuls with stores that bypass the caches, compared with the same pieces without.
 #include <doctest/doctest.h>
 
 #include <algorithm>

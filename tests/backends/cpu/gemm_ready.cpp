@@ -1,4 +1,4 @@
-// Products that a plan has made ready: the bits of the kernel that is given the call, whatever the sizes.
+// Matmuls with a prepared plan: the bits of the kernel for the call, whatever the sizes.
 #include <doctest/doctest.h>
 
 #include <algorithm>

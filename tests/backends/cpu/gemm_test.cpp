@@ -1,5 +1,6 @@
-// Products against plain loops: all types, transposes, sizes on both sides of every tile and block, batches,
-// threads, refusals. Operands are small integers, whose sums are exact in every type: results must be equal.
+// Matmuls compared with plain loops: all types, transposes, sizes on both sides of every tile and block,
+// batches, threads, errors. Operands are small integers, whose sums are exact in every type: results must be
+// equal.
 #include "cpu/products/gemm.hpp"
 #include "cpu/gemm_calls.hpp"
 #include "support/support.hpp"
@@ -327,7 +328,7 @@ TEST_CASE("larger products in f32, by oneDNN where it was built in") {
   struct Size {
     Index m, n, k;
   };
-  // Whole, cut by rows, by columns, by both where the machine has processors for it; k = 1, few rows.
+  // Whole, split by rows, by columns, by both if the machine has processors for it; k = 1, few rows.
   for (const Size size : {Size{200, 192, 150}, Size{700, 100, 80}, Size{70, 1000, 90}, Size{515, 501, 130},
                           Size{2100, 2005, 1}, Size{2, 3000, 701}, Size{70, 16, 3800}}) {
     for (const bool trans_a : {false, true}) {

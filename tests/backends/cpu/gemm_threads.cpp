@@ -1,5 +1,5 @@
-// Products from several threads at once: plans are shared, the pool serves one and the others run alone,
-// buffers are each thread's own.
+// Matmuls from several threads at once: plans are shared, the pool serves one and the others run by
+// themselves, buffers are each thread's own.
 #include <doctest/doctest.h>
 
 #include <thread>

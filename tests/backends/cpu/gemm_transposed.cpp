@@ -1,5 +1,5 @@
-// Products by a transposed B, which tiles turn in registers: the bits of a product by a B that was packed
-// before, which has no such tiles, and nothing read or written beside the matrices.
+// Matmuls by a transposed B, which tiles transpose in registers: the bits of a matmul by a B that was packed
+// before, which has no such tiles, and nothing read or written outside the matrices.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -54,7 +54,7 @@ Index wrong_elements(bool trans_a, Index m, Index n, Index k, Index gap, Index b
   }
   std::vector<T> got = expected;
   g.add = add;
-  const GemmPlan one(g, 1, isa);  // B is packed of a single product alone
+  const GemmPlan one(g, 1, isa);  // B of a single matmul alone is packed
   std::vector<T> room(static_cast<std::size_t>(one.packed_bytes()) / sizeof(T) + 64);
   void* packed = room.data();
   std::size_t bytes = room.size() * sizeof(T);
@@ -87,7 +87,7 @@ TEST_CASE_TEMPLATE("[turning] a transposed B that is transposed by tiles gives t
                                     std::to_string(batch);
           CHECK_MESSAGE(wrong_elements<T>(trans_a, m, n, k, gap, batch, add, isa, random) == 0, sizes);
         };
-        // Each height of the first tiles and of those behind them, each last width, each rest of terms.
+        // Each height of the first tiles and of those after them, each last width, each rest of terms.
         for (Index m = 3; m <= 34; ++m) check(m, 9 + m % 4 * 7, 32 + m % 5, m % 3, 1);
         for (Index n = 9; n <= 70; ++n) check(n % 2 == 0 ? 16 : 19, n, 33, n % 3, 1);
         for (Index k = 8; k <= 44; ++k) check(k % 2 == 0 ? 10 : 16, k % 3 == 0 ? 16 : 30, k, 0, 2);

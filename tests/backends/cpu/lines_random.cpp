@@ -1,6 +1,6 @@
-// Slices, pads, broadcasts, iotas and rolls that groups make as they read them: random graphs of these,
-// element-wise operations and folds. Fused in every way they have the bits of their operations one by one.
-// TIDU_TEST_SCALE=20 makes them 20 times as many.
+// Slices, pads, broadcasts, iotas and rolls as fused loads: random graphs of these, element-wise operations
+// and reductions. Fused in every way they have the bits of their operations one by one. TIDU_TEST_SCALE=20
+// makes them 20 times as many.
 #include <algorithm>
 
 #include "cpu/compare.hpp"
@@ -63,7 +63,7 @@ class LinesGraph {
   Value pick() { return values_[values_.size() - 1 - below(std::min<std::size_t>(values_.size(), 5))]; }
   Value number(double value) { return ops::full(builder_, Type(dtype_, {}), value); }
 
-  // Elements repeated along some axes, or their places.
+  // Elements repeated along some axes, or their positions.
   void repeat() {
     Ints dims, to;
     for (std::size_t k = 0; k < shape_.size(); ++k) {
@@ -123,7 +123,7 @@ class LinesGraph {
     return ops::mul(x, ops::broadcast_scalar(number(one_in(2) ? -3 : 2), x.shape()));
   }
 
-  // Another value of the shape: cut of a larger one, or a smaller one with something around it, or both.
+  // Another value of the shape: a slice of a larger one, or a padded smaller one, or both.
   void move() {
     const std::size_t rank = shape_.size();
     Ints low(rank), high(rank), step(rank, 1), dims(rank);

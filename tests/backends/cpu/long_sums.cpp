@@ -216,7 +216,7 @@ TEST_CASE("long running sums and sums of long windows round as short ones do") {
   }
 }
 
-// Gradients of w in sum log(1 + e^(x w)), x being n equal rows: programs cut in blocks.
+// Gradients of w in sum log(1 + e^(x w)), x being n equal rows: tiled programs.
 TEST_CASE("sums over the blocks of a program round as short ones do") {
   const std::int64_t n = many(), features = 8;
   GraphBuilder builder("loss");

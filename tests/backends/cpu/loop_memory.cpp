@@ -16,7 +16,7 @@ namespace {
 
 namespace loop_memory_cases {
 
-// A block of x times the transposes of so many matrices, each twice, of which the first is cut as x is.
+// A block of x times the transposes of that many matrices, each twice, of which the first is tiled as x is.
 BlockedLoop products(std::size_t count) {
   GraphBuilder g("block");
   BlockedLoop loop;

@@ -148,7 +148,7 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   CHECK(used < 1.02 * predicted);
   CHECK(used > 0.98 * predicted);
 
-  // The body's product and the addition that follows it are one instruction.
+  // The body's multiplication and the addition that follows it are one instruction.
   const BlockedLoop& loop = program.schedule().loops[0];
   const Program& body = *loop.body;
   std::vector<std::uint32_t> sums;

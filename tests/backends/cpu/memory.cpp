@@ -134,7 +134,7 @@ TEST_CASE("[memory] small slices that are concatenated do not keep their operand
 TEST_CASE("[memory] constants of inner programs are counted") {
   std::mt19937_64 random(9);
   const Type type(f16, {160, 160});
-  // In f16 no group takes one element for all.
+  // In f16 no fusion uses one element for all.
   const auto branch = [&](double by) {
     GraphBuilder b("branch");
     return b.build({ops::cumsum(ops::mul(b.input("h", type), ops::full(b, type, by)), 0)});

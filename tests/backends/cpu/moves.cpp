@@ -26,7 +26,7 @@ bool same_elements(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   });
 }
 
-// Without a group operations run as they stand.
+// Without a fusion operations run unchanged.
 Value in_group(GraphBuilder& g) {
   const Value side = g.input("side", Type(f64, {64}));
   return ops::neg(ops::mul(side, side));
@@ -46,7 +46,7 @@ std::size_t check_moves(const Graph& graph, std::mt19937_64& random, const std::
     CHECK(executable.peak_bytes() <= alone.peak_bytes() + 4096);
     steps = executable.num_instructions();
   }
-  return alone.num_instructions() - 1 - steps;  // the group is one for two
+  return alone.num_instructions() - 1 - steps;  // the fusion is one for two
 }
 
 template <class T>

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t rows = 96, columns = 80;
 
-// Nodes of the schedule: names of operations, those of a group in brackets.
+// Nodes of the schedule: names of operations, those of a fusion in brackets.
 std::string nodes_of(const Graph& graph) {
   ProgramOptions options;
   options.simplify = options.shift = false;

@@ -1,5 +1,5 @@
-// Folds of rows of few elements, of whole numbers and of many small matrices: against the reference
-// interpreter, and bit by bit against one matrix alone.
+// Reductions of rows of few elements, of integers and of many small matrices: compared with the reference
+// interpreter, and bit by bit with one matrix alone.
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
 

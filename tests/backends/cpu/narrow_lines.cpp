@@ -1,5 +1,5 @@
-// Moves of matrices with few columns and so many rows that threads share them, and of lines backward: every
-// element where it belongs.
+// Layout operations on matrices with few columns and so many rows that threads share them, and reversed rows:
+// every element at its position.
 #include "cpu/compare.hpp"
 #include "support/support.hpp"
 

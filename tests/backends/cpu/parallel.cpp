@@ -96,7 +96,7 @@ TEST_CASE("loops within pieces, and of several threads, fail each for itself") {
 TEST_CASE("memory refused within a piece of a group is an error, after which the group runs again") {
   constexpr std::int64_t size = 20003;
   const Type type{f64, {size}};
-  GraphBuilder builder("many");  // with more arrays than a piece has places for without asking for memory
+  GraphBuilder builder("many");  // with more arrays than a piece has inline storage for
   const Value x = builder.input("x", type), y = builder.input("y", type);
   std::vector<Value> results{ops::add(x, y)};
   for (std::size_t k = 1; k < 90; ++k)

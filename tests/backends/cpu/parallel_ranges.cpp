@@ -1,4 +1,5 @@
-// Loops over threads: every piece once, whatever helpers do; and short groups, which take them only awake.
+// Loops over threads: every piece once, whatever helpers do; and short fusions, which use only threads that
+// are awake.
 #include "cpu/parallel.hpp"
 
 #include <sched.h>

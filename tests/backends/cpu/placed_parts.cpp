@@ -106,7 +106,7 @@ TEST_CASE(
     const Value whole = joined({ops::reshape(made(x, 0), {2400}), ops::reshape(made(y, 1), {2400})}, 0);
     return Values{whole, ops::reshape(whole, {2, 60, 40}), whole};
   });
-  check([](GraphBuilder&, Value x, Value y) {  // products and folds
+  check([](GraphBuilder&, Value x, Value y) {  // matmuls and reductions
     const Value a = ops::convert_element_type(x, i32), b = ops::convert_element_type(y, i32);
     const Value product = ops::dot_general(a, b, {{0}, {0}, {}, {}});
     return Values{joined({made(product, 0), product, ops::neg(product)}, 0)};

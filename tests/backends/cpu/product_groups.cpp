@@ -1,5 +1,5 @@
-// Equal products side by side: which ones stand together, that their memory is their own, and that they are
-// the same bits as one after another, on any number of threads.
+// Grouped matmuls: which ones are grouped, that their memory is their own, and that they have the same bits
+// as one after another, on any number of threads.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace tidu::test;
 namespace product_groups_cases {
 namespace {
 
-// Products in each product group, in order.
+// The number of matmuls in each group, in order.
 std::vector<std::uint32_t> groups_of(const Program& program) {
   std::vector<std::uint32_t> groups;
   const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
@@ -33,7 +33,7 @@ ProgramOptions alone() {
   return options;
 }
 
-// tanh(x w_i) w_i summed over i: two rounds of products, the second of which needs the first.
+// tanh(x w_i) w_i summed over i: two rounds of matmuls, the second of which needs the first.
 Graph layers(DType dtype, std::int64_t n, std::size_t count) {
   GraphBuilder builder("layers");
   const Value x = builder.input("x", {dtype, {n, n}});
@@ -47,7 +47,7 @@ Graph layers(DType dtype, std::int64_t n, std::size_t count) {
   return builder.build({sum});
 }
 
-// Products of values chosen at random, sums and functions of them.
+// Matmuls of random values, sums and functions of them.
 Graph random_products(std::mt19937_64& random, DType dtype, std::int64_t n, int operations) {
   GraphBuilder builder("random");
   std::vector<Value> values;
@@ -133,7 +133,8 @@ TEST_CASE("a chain of products has no groups, and no memory is shared within a g
   Value x = chain.input("x", {f64, {32, 32}});
   for (int i = 0; i < 6; ++i) x = ops::matmul(x, x);
   CHECK(groups_of(Program::make(chain.build({x}))).empty());
-  // The operands of all die with the group: a result in the place of one would be written while others read.
+  // The operands of all are live until the end of the group: a result in the buffer of one would be written
+  // while others read.
   GraphBuilder builder("f");
   const Value y = builder.input("y", {f64, {32, 32}});
   const Value s = ops::sort(y, 0), t = ops::sort(y, 1);

@@ -1,5 +1,5 @@
-// Products that read heads of attention where they lie and write results where a transpose would put them,
-// against the reference: with the program's values as outputs in many ways, and signs of zeros.
+// Matmuls that read heads of attention without copies and write results where a transpose would put them,
+// compared with the reference: with the program's values as outputs in many ways, and signs of zeros.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,7 +26,7 @@ struct AttentionSizes {
   std::int64_t members, length, heads, width;
 };
 
-// Without a group operations run as they stand.
+// Without a fusion operations run unchanged.
 Value beside_group(GraphBuilder& g) {
   const Value side = g.input("side", Type(f64, {64}));
   return ops::neg(ops::mul(side, side));
@@ -108,7 +108,7 @@ std::size_t check_places(const Graph& graph, std::mt19937_64& random, std::size_
 
 TEST_CASE("products read heads where they lie, and write them where they belong") {
   std::mt19937_64 random(1);
-  // The parts, three slices, three transposes, three sums, the concatenate and one of a group's operations.
+  // The parts, three slices, three transposes, three sums, the concatenate and one of a fusion's operations.
   for (const DType dtype : {f32, f64}) CHECK(check_places(attention(dtype, {2, 16, 8, 8}, 0), random) == 12);
   CHECK(check_places(attention(f32, {2, 16, 8, 8}, 256), random) == 9);
   CHECK(check_places(attention(f32, {1, 12, 3, 16}, 0), random) >= 9);

@@ -1,5 +1,5 @@
-// Groups x + c p and x - c p of a product p, as one step: which are one, and that they have the bits of a
-// product and operations behind it, on any number of threads, whatever is read or written beside.
+// Matmul epilogues x + c p and x - c p for a matmul p, as one step: which are one, and that they have the
+// bits of a matmul and later operations, on any number of threads, with any other readers and writers.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -46,7 +46,7 @@ constexpr std::array update_forms{
       return ops::sub(x, ops::mul(p, ops::broadcast_in_dim(c, {p.type().dim(0), p.type().dim(1)}, {})));
     }}};
 
-// Which of an update's sum and product are outputs.
+// Which of an epilogue's sum and matmul are outputs.
 enum class Wanted : std::uint8_t { sum, both, product_first };
 
 Graph update_graph(DType dtype, const UpdateSizes& s, UpdateForm form, Wanted wanted = Wanted::sum) {
@@ -250,7 +250,7 @@ TEST_CASE("[updates] results that bypass the caches have the same bits, in place
     };
     const std::vector<T> a = some(call.m * call.k), b = some(n * call.k), x = some(call.m * n + 16);
     std::vector<T> expected(x.size()), room(x.size() + 64);
-    // At a line's begin, or `shift` elements behind it.
+    // At a line's begin, or `shift` elements after it.
     void* begin = room.data();
     std::size_t space = room.size() * sizeof(T);
     T* const c = static_cast<T*>(std::align(64, x.size() * sizeof(T), begin, space)) + shift;
@@ -260,7 +260,7 @@ TEST_CASE("[updates] results that bypass the caches have the same bits, in place
     plan.update(2, a.data(), b.data(), {c, &scale, true, true}, c);
     const auto bytes = static_cast<std::size_t>(call.m * n) * sizeof(T);
     CHECK(std::memcmp(c, expected.data(), bytes) == 0);
-    // The product, too, at a line's begin when c is not, and the other way round.
+    // The matmul, too, at a line's begin when c is not, and the other way round.
     std::vector<T> product(x.size() + 64), alone(x.size());
     plan.run(a.data(), b.data(), alone.data());
     for (const std::int64_t at : {std::int64_t{0}, std::int64_t{3}}) {
@@ -310,7 +310,7 @@ TEST_CASE("[updates] large products of many terms change arrays where they are, 
           }
           if (first.empty()) first = got;
           check_updated(got, first);
-          // x is given up, so that the sum is made there.
+          // x is donated, so that the sum is computed in place.
           std::vector<Tensor> outputs(got.size());
           outputs.back() = inputs[2].clone();
           const void* const place = outputs.back().bytes();

@@ -185,7 +185,7 @@ TEST_CASE("large temporaries share memory, and the predicted peak says so") {
 
 namespace {
 
-// Groups of the schedule, each the names of its operations, with a bar between them.
+// Fusions of the schedule, each the names of its operations, with a bar between them.
 std::string groups(const Graph& graph) {
   const Program program = Program::make(graph);
   passes::verify_plan(program.graph(), program.schedule(), program.plan());
@@ -265,6 +265,6 @@ TEST_CASE("groups: temporaries of a chain take no memory") {
   Value y = builder.input("x", Type(f32, {100000}));
   for (int i = 0; i < 30; ++i) y = ops::sin(ops::mul(y, y));
   const Program program = Program::make(builder.build({ops::reduce_sum(y, {0})}));
-  CHECK(program.workspace_bytes() <= 2 * 400064);  // 60 operations are two groups
+  CHECK(program.workspace_bytes() <= 2 * 400064);  // 60 operations are two fusions
   CHECK(program.peak_bytes() <= 2 * 400064);
 }

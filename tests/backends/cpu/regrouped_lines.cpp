@@ -1,4 +1,5 @@
-// Lines of one length beside lines of another in one group, and one column of a matrix taken more than once.
+// Rows of one length beside rows of another in one fusion, and one column of a matrix gathered more than
+// once.
 #include <doctest/doctest.h>
 
 #include <cmath>

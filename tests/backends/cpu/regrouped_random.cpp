@@ -173,7 +173,7 @@ class RegroupedGraph {
       case 3: return add({ops::select_n(ops::lt(x, y), x, y), std::max(a.most, b.most)});
       case 4: return add({ops::mul(x, ops::full_like(x, 2)), 2 * a.most});
       case 5: return add(moved(shape()));
-      case 6: {  // folds of rows or columns, repeated
+      case 6: {  // reductions of rows or columns, repeated
         const Ints axes = some_axes();
         const Whole fold = within(folded(a, axes), 400);
         Ints placed;

@@ -1,6 +1,7 @@
-// Groups of rows: softmax, layer norm and random graphs of folds and repetitions along rows and columns,
-// against the same operations one by one, bit by bit, and against the reference; rows of all lengths around
-// vectors and blocks, with NaN and infinities, with and without generated code, on one thread and on two.
+// Row fusions: softmax, layer norm and random graphs of reductions and repetitions along rows and columns,
+// compared with the same operations one by one, bit by bit, and with the reference; rows of all lengths
+// around vectors and blocks, with NaN and infinities, with and without generated code, on one thread and on
+// two.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -358,7 +359,7 @@ TEST_CASE("a group leaves one value of which others can make several") {
     const Program program = Program::make(graph, options);
     const auto values =
         passes::node_values(program.graph(), program.schedule(), program.roots(), program.splats());
-    CHECK_MESSAGE(values[0].results.size() == 3, to_text(program));  // for the product, tanh, the output
+    CHECK_MESSAGE(values[0].results.size() == 3, to_text(program));  // for the matmul, tanh, the output
     check_bits(graph, random_inputs(graph, random), "one for several");
   }
 }
@@ -430,8 +431,8 @@ TEST_CASE("rows beyond the caches have the bits of their operations one by one")
   for (const int threads : {1, 2}) {
     CpuOptions options = with_units(VectorUnits::automatic, threads);
     options.program.block = true;
-    CHECK(
-        cpu().with_options(options).compile(graph).program().schedule().loops.empty());  // one group will do
+    CHECK(cpu().with_options(options).compile(graph).program().schedule().loops.empty());  // one fusion is
+                                                                                           // enough
     options.program.loop_bytes = 0;
     const Executable executable = cpu().with_options(options).compile(graph);
     REQUIRE(executable.program().schedule().loops.size() == 1);

@@ -1,4 +1,4 @@
-// rows_bools.cpp - groups of rows with bools that are one for each row: made in the group, or read from
+// rows_bools.cpp - row fusions with bools that are one for each row: made in the fusion, or read from
 // elsewhere.
 #include "cpu/compare.hpp"
 #include "cpu/vector_units.hpp"
@@ -65,7 +65,7 @@ TEST_CASE("bools that are one for each row, within row fusions and from elsewher
   }
 }
 
-// Extrema of bools within a group of rows, of each row and of each column.
+// Extrema of bools within a row fusion, of each row and of each column.
 TEST_CASE("folds of bools beside folds of numbers") {
   std::mt19937_64 random(4);
   for (const DType dtype : {f32, f64}) {

@@ -29,7 +29,7 @@ Tensor indices_of(std::int64_t extent, std::mt19937_64& random) {
   return indices;
 }
 
-// Rows of two arrays, one of them twice, weighted; folds of both kinds; a function that is called.
+// Rows of two arrays, one of them twice, weighted; reductions of both kinds; a function that is called.
 Graph weighted(DType dtype, DType index, std::int64_t columns, const std::string& mode = "clip") {
   GraphBuilder g("picked");
   const Value x = g.input("x", Type(dtype, {30, columns})), y = g.input("y", Type(dtype, {1, 200, columns}));

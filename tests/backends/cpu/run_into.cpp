@@ -7,7 +7,7 @@ using namespace tidu::test;
 
 namespace {
 
-// Every kind of place: constants, an unused input, an input, a constant and one value twice as outputs.
+// Every kind of buffer: constants, an unused input, an input, a constant and one value twice as outputs.
 Graph everything(const Shape& shape) {
   GraphBuilder builder("everything");
   const Type type(f64, shape);
@@ -88,7 +88,7 @@ TEST_CASE("outputs of run_into are overwritten if they have no other reference, 
     Tensor own = random_tensor(type, {}, random);
     const std::byte* const place = own.bytes();
     CHECK(run_over(std::move(own)).bytes() == place);
-    // Held by somebody, read-only, borrowed, an input's memory, of another type, less aligned.
+    // With another reference, read-only, borrowed, an input's memory, of another type, less aligned.
     const Tensor held = random_tensor(type, {}, random), kept = held.clone();
     CHECK(run_over(held).bytes() != held.bytes());
     CHECK(difference(held, kept) == "");

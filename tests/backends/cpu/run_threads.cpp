@@ -1,4 +1,4 @@
-// One Executable in several threads at once, with loops that are themselves cut over threads.
+// One Executable in several threads at once, with loops that are themselves split over threads.
 #include <thread>
 
 #include "cpu/compare.hpp"

@@ -250,10 +250,10 @@ TEST_CASE("[runs] results of straight-line kernels are there for fusions and loo
   for (int t = 0; t < 20; ++t) {
     const Value inner = ops::tanh(h * w);
     h = inner * (w - h) + w;
-    // Only a group reads it, and repeats it.
+    // Only a fusion reads it, and repeats it.
     const Value repeated = ops::broadcast_scalar(ops::reduce_sum(h, {0}), {rows});
     large = (large - repeated) * ops::full_like(large, 0.01);
-    // Only a loop reads it behind the run.
+    // Only a loop reads it after the straight-line kernel.
     if (t > 5 && t < 12) m = ops::tanh(m) * ops::broadcast_in_dim(inner, {rows, length}, {1});
   }
   const Graph graph = g.build({large, ops::reduce_sum(ops::exp(m), {1})});

@@ -45,7 +45,7 @@ bool comes_before(bool largest, T x, T best) {
   return largest ? x > best : x < best;
 }
 
-// One line of `count` elements, `step` apart.
+// One line of `count` elements with a distance of `step`.
 template <class T>
 void scan_line(const std::string& name, bool reverse, const T* x, std::int64_t count, std::int64_t step,
                T* scanned, std::int32_t* place) {

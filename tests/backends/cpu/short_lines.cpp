@@ -1,4 +1,4 @@
-// Folds of short contiguous lines, several of them at once: the bits of each line alone.
+// Reductions of short contiguous lines, several of them at once: the bits of each line alone.
 #include <doctest/doctest.h>
 
 #include <cmath>

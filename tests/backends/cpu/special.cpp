@@ -1,4 +1,4 @@
-// lgamma, digamma and polygamma over their whole range, held against Boost's, which the reference executor
+// lgamma, digamma and polygamma over their whole range, compared with Boost's, which the reference executor
 // calls.
 #include "cpu/compare.hpp"
 

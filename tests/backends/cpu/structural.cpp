@@ -40,7 +40,7 @@ TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views
   check_all({67, 45}, random, [](Value x) { return ops::transpose(x, {1, 0}); });
   check_all({3, 40, 5, 35}, random, [](Value x) { return ops::transpose(x, {3, 1, 0, 2}); });
   check_all({2, 0, 4}, random, [](Value x) { return ops::transpose(x, {2, 0, 1}); });
-  // Short lines, many of which lie apart.
+  // Short lines, many of which are not contiguous.
   for (const std::int64_t lines : {800, 264, 131, 130}) {
     for (const std::int64_t line : {2, 3, 4, 9})
       check_all({lines, 5, line}, random, [](Value x) { return ops::transpose(x, {1, 0, 2}); });
@@ -99,7 +99,7 @@ TEST_CASE("shapes: transpose, broadcast, reverse, slice, pad, concatenate, views
     for (std::int64_t j = 9; j-- > 0;) columns.push_back(ops::slice(x, {0, j}, {150, j + 1}));
     return ops::concatenate(columns, 1);
   });
-  // Short parts of more rows than are moved at once, and long ones beside short ones.
+  // Short parts of more rows than are copied at once, and long ones beside short ones.
   check_all({150, 3}, random, [](Value x) {
     const Value one = ops::slice(x, {0, 1}, {150, 2});
     return ops::concatenate(std::vector{one, x, ops::slice(x, {0, 2}, {150, 2}), one}, 1);

@@ -1,5 +1,5 @@
-// subnormal.cpp - large products count subnormal numbers as zeros, small ones and all that runs before and
-// after do not. (Of processors other than x86 nothing is said.)
+// subnormal.cpp - large matmuls count subnormal numbers as zeros, small ones and all operations before and
+// after do not. (Processors other than x86 may differ.)
 #if defined(__SSE2__)
 
 #include "cpu/parallel.hpp"

@@ -1,4 +1,4 @@
-// Groups of rows with a transpose behind them, as one step: which are one, and that they have the bits of
+// Row fusions with a transpose as epilogue, as one step: which are one, and that they have the bits of
 // operations one by one, on any number of threads.
 #include <doctest/doctest.h>
 
@@ -106,7 +106,7 @@ TEST_CASE("[transpose epilogues] rows that indices name, weights of rows and the
       case 1:
         check_transposed(g.build({ops::transpose(rows, {2, 1, 0}), ops::sin(rows)}), random, one);
         break;
-      // Folds of rows, and of all of them: those are added up over more rows than a piece has.
+      // Reductions of rows, and of all of them: those are added up over more rows than a piece has.
       case 2: check_transposed(g.build({ops::transpose(shares, {1, 2, 0}), sums}), random, one); break;
       default:
         check_transposed(g.build({ops::transpose(shares, {1, 0, 2}), ops::reduce_sum(shares, {0})}), random,
@@ -125,7 +125,7 @@ TEST_CASE(
     "separately") {
   std::mt19937_64 random(34);
   const std::size_t one = has_generated_code() ? 1 : 0;
-  // A fold that is transposed is no transpose of rows.
+  // A reduction that is transposed is no transpose of rows.
   GraphBuilder folded("folded");
   const Value x = folded.input("x", Type(f64, {512, 32, 16})), sums = ops::reduce_sum(ops::exp(x), {2});
   check_transposed(folded.build({ops::transpose(sums, {1, 0})}), random, 2 * one);

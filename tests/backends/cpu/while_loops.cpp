@@ -48,7 +48,7 @@ Values counted(GraphBuilder& g, GraphBuilder& body, std::vector<Value> outputs, 
                          shape);
 }
 
-// Carries that change places, one that stays, one of one element; an output given twice, a const given on.
+// Carries that are exchanged, one unchanged, one of one element; an output given twice, a const passed on.
 Graph moving(DType dtype, const Shape& shape, int steps, Bound bound) {
   GraphBuilder b("step"), g("moving");
   const Type type{dtype, shape};
@@ -79,7 +79,7 @@ TEST_CASE("while: every dtype, shape, number of steps and bound") {
   }
 }
 
-// A recurrent net, whose weights are consts; one carry is only added to, by products.
+// A recurrent net, whose weights are consts; one carry is only added to, by matmuls.
 Graph recurrent(int steps, std::int64_t batch, std::int64_t hidden, DType dtype, Bound bound) {
   GraphBuilder b("cell"), g("net");
   const Type matrix{dtype, {hidden, hidden}}, rows{dtype, {batch, hidden}};

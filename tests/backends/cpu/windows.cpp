@@ -1,5 +1,5 @@
-// Convolutions, sliding windows and random bits on the CPU against the reference interpreter: every dtype,
-// layout and way to cut a convolution, and shapes drawn at random.
+// Convolutions, sliding windows and random bits on the CPU compared with the reference interpreter: every
+// dtype, layout and way to split a convolution, and random shapes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -185,7 +185,7 @@ TEST_CASE("sliding windows in every dtype") {
   finish_checks();
 }
 
-// Values that tell an order of comparisons or of sums from another.
+// Values for which the order of comparisons or of sums shows.
 TEST_CASE("squares of 2 by 2 are the same bits in f32 as in f64, which has no code of its own for them") {
   std::mt19937_64 random(26);
   constexpr float values[] = {std::numeric_limits<float>::quiet_NaN(), -0.0F, 0.0F, 1, -1,

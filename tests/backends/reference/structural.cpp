@@ -1,4 +1,4 @@
-// Kernels that move, index, fold and multiply, by small examples worked out by hand.
+// Kernels of layout operations, indexing, reductions and matmuls, by small examples worked out by hand.
 #include <algorithm>
 #include <cmath>
 

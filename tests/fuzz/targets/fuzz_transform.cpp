@@ -1,5 +1,5 @@
 // fuzz_transform.cpp - libFuzzer's entry for random graphs, whose structure follows the bytes: linearized and
-// transposed, twice, and forward mode held against reverse mode.
+// transposed, twice, and forward mode compared with reverse mode.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
