@@ -36,7 +36,7 @@ DifferenceFunction next_function(const Level& level, const Subject& next, bool f
     return result;
   } catch (const Error& error) {
     return {next.graph, next.wrt, next.inputs,
-            detail::str("its steps and branches written out have no such derivative: ", error.what())};
+            detail::str("its unrolled steps and branches have no such derivative: ", error.what())};
   }
 }
 

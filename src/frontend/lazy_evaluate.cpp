@@ -109,7 +109,7 @@ void LazyTrace::write_words(Run& run) {
           throw Error(ErrorKind::invalid_argument,
                       detail::str("[lazy] expected operands as they were when they were used, got ",
                                   value.tensor.type(),
-                                  " that was written to since: evaluate what reads it before that"));
+                                  " that was written to since: evaluate its readers before the write"));
         }
         value.numbered = sweep_;
         value.number = next++;
@@ -342,8 +342,8 @@ void LazyTrace::run_targets(std::span<LazyResult* const> targets, bool all) {
     if (has_elements(*target) || target->value_ != no_index || target->deferred_ != nullptr) continue;
     throw Error(
         ErrorKind::invalid_argument,
-        "[lazy] expected a value of a thread that runs, got a promise that could not be evaluated before its "
-        "thread ended");
+        "[lazy] expected a value of a thread that runs, got a lazy tensor that could not be evaluated before "
+        "its thread ended");
   }
   if (const Pattern::Known* const known = all ? known_end() : nullptr; known != nullptr)
     return run_known(*known, lock);

@@ -23,8 +23,8 @@ void require_integers(const Subscript& indices, std::string_view function) {
   refuse(ErrorKind::type, function,
          detail::str("expected integers, got ", indices.array().type(),
                      is_bool(indices.array().dtype())
-                         ? ": how many elements a mask takes nobody knows before it runs; choose between "
-                           "values by where(), or set what it selects by at(mask)"
+                         ? ": the number of elements that a mask selects is unknown before it runs; choose "
+                           "between values by where(), or set the selected elements by at(mask)"
                          : ""),
          indices.where());
 }

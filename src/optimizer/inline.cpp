@@ -76,7 +76,7 @@ Graph inline_graphs(const Graph& graph, std::size_t max_operations,
   if (detail::operations_in_all(graph, stands_for) > max_operations) {
     throw Error(ErrorKind::invalid_argument,
                 detail::str("Program::make: expected at most ", max_operations,
-                            " operations once inner graphs are written out, got more in ",
+                            " operations once inner graphs are inlined, got more in ",
                             detail::in_quotes(graph.name())));
   }
 

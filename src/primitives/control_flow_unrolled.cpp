@@ -62,7 +62,7 @@ class Writer {
   [[noreturn]] void refuse(const Graph& graph) const {
     throw Error(ErrorKind::invalid_argument,
                 detail::str("with_control_flow_unrolled: expected at most ", max_operations_,
-                            " operations once steps and branches are written out, got more in ",
+                            " operations once loops are unrolled and branches inlined, got more in ",
                             detail::in_quotes(graph.name())));
   }
   std::vector<Value> apply(const Operation& operation, const std::vector<Value>& operands) {

@@ -71,8 +71,8 @@ void detail::refuse_call(const Graph& graph, std::span<const Tensor* const> inpu
   }
   check_inputs(graph, tensors);
   throw Error(ErrorKind::invalid_argument,
-              detail::str("run: expected room for the ", graph.outputs().size(), " outputs of ",
-                          detail::in_quotes(graph.name()), ", got room for ", num_outputs));
+              detail::str("run: expected space for the ", graph.outputs().size(), " outputs of ",
+                          detail::in_quotes(graph.name()), ", got space for ", num_outputs));
 }
 
 std::vector<Tensor> arrange_inputs(const Graph& graph, std::span<const NamedTensor> inputs) {

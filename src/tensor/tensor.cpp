@@ -205,7 +205,7 @@ std::byte* Tensor::lazy_bytes() const {
     made = promised->made.load(std::memory_order_acquire);
   }
   if (made == nullptr)
-    throw Error(ErrorKind::internal, detail::str("Tensor: expected the elements of a promised ", type_));
+    throw Error(ErrorKind::internal, detail::str("Tensor: expected the elements of a lazy ", type_));
   return made;
 }
 
