@@ -158,8 +158,7 @@ Array At::get(Where where) const {
   if (is_mask()) {
     refuse(ErrorKind::invalid_argument, "at.get",
            "expected a position, slices or indices, got a mask: the number of elements that it selects is "
-           "unknown "
-           "before it runs; choose between values by where()",
+           "unknown before it runs; choose between values by where()",
            where);
   }
   return read_at("at.get", x_, words_, places_, where);
