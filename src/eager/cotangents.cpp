@@ -42,7 +42,7 @@ class SmallGraph {
       own_ = to ? conversion(set, type, *to)
                 : RecordedGraph::of(Op::make(*set.add()), std::array{type, type}, set);
       if (entry.readers != 0) return;
-      std::swap(entry.graph, own_);  // what was there goes when this one does
+      std::swap(entry.graph, own_);  // the former graph is released with this object
       entry.type = type.identity();
       entry.to = to;
     }
@@ -147,7 +147,7 @@ void Cotangents::convert(Cell& cell, DType dtype, const PrimitiveSet& set, const
   cell.stream = placement.stream;
 }
 
-// Who the cell is on the tape from now on: the result of an invocation.
+// Sets the identity of the cell on the tape: the result of an invocation.
 void Cotangents::record_in_place(Cell& cell, const RecordedGraph& graph, std::span<const RecordInput> inputs,
                                  Placement placement) const {
   bool active = false;
@@ -159,7 +159,7 @@ void Cotangents::record_in_place(Cell& cell, const RecordedGraph& graph, std::sp
 
 void Cotangents::add(Cell& into, const Cell& from, const PrimitiveSet* set, Placement placement) const {
   into.type = from.type;  // that of a leaf's seed is a guess where the executor describes nothing
-  // Of a leaf that nothing reads no set is known; a seed that was recorded has one.
+  // A leaf without readers has no known set; a recorded seed has one.
   for (const Cell* cell : {static_cast<const Cell*>(&into), &from}) {
     if (set == nullptr && cell->trace != nullptr && !node_of(cell->trace)->is_leaf())
       set = &node_of(cell->trace)->variant->owner->graph.primitives();
@@ -215,7 +215,7 @@ void Cotangents::fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const Pr
   std::size_t count = 0;
   for (const Cell* at = waiting; at != nullptr; at = at->next) ++count;
   std::vector<Cell*> cells;
-  cells.reserve(count);  // when it throws, what waits stays where it is
+  cells.reserve(count);  // if it throws, waiting cells stay where they are
   for (Cell* at = std::exchange(waiting, nullptr); at != nullptr; at = at->next) cells.push_back(at);
   for (Cell* cell : cells) cell->next = nullptr;
   const CellGuard guard(table_, cells);

@@ -15,7 +15,7 @@ constexpr const char* left_by[] = {"what a hook on a value left as ", "what a ho
                                    "what a hook after the node left as ",
                                    "what a hook on accumulation left as "};
 
-// The type of a cotangent that is not there, from its place among those of the node.
+// The type of an absent cotangent, from its index among those of the node.
 Type type_of_absent(const HookFrame& frame, Cell* const& cell) {
   const Variant& variant = *node_of(frame.node.node())->variant;
   const auto index = [&cell](std::span<Cell*> cells) {
@@ -29,7 +29,7 @@ Type type_of_absent(const HookFrame& frame, Cell* const& cell) {
 
 }  // namespace
 
-// What a hook makes it makes where the running thread puts work.
+// The replacement of a hook is at the placement of the running thread.
 void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutput* recorded) {
   const BackwardCall& call = frame.call;
   const Node& node = *node_of(frame.node.node());

@@ -39,7 +39,7 @@ void BackwardCall::contribute(Node& target, Cell* cell, const PrimitiveSet* set,
       head = state.cells + cell->target_slot;
     }
   }
-  if (failed && folds_at_once) return;  // what is there may be what is left of a sum that failed
+  if (failed && folds_at_once) return;  // the cell may hold the rest of a failed sum
   cotangents.move_to(*cell, placement);
   owned[0] = nullptr;
   if (*head == nullptr || !folds_at_once) {

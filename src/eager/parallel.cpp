@@ -393,7 +393,8 @@ void Run::serve(std::uint32_t device) {
 
 // The order in which several threads run nodes depends on how fast each is, that of collectives must not.
 bool BackwardCall::wants_threads() {
-  if (cotangents.creates_graph || (options.workers <= 1 && (!has_devices || options.workers == 0))) return false;
+  if (cotangents.creates_graph || (options.workers <= 1 && (!has_devices || options.workers == 0)))
+    return false;
   bool has_collectives = false;
   states.for_each([&](const State& state) {
     has_collectives = has_collectives || state.node->variant->owner->graph.data().has_collectives;

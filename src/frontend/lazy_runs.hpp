@@ -31,7 +31,7 @@ struct LazyRun {
     std::uint32_t output;  // the output that takes the memory
     LazyResult* promise;   // of a leaf that `inputs` holds
   };
-  std::vector<Lent> lent;  // see Note [Lent memory]
+  std::vector<Lent> lent;  // see Note [Donated memory] in lazy.hpp
   struct PutOff {
     Tensor promised;
     std::shared_ptr<DeferredResult> result;
@@ -55,7 +55,7 @@ struct LazyRun {
 };
 
 /// The runs of a trace that are in progress, which do not hold the trace's lock. All functions need the lock.
-/// See Note [Who may be where] in lazy.hpp.
+/// See Note [Locking of traces] in lazy.hpp.
 class RunsInProgress {
  public:
   /// After this, the next begin() cannot throw.
