@@ -19,6 +19,7 @@ from ..errors import ImportProgramError, InvalidArgumentError
 from .dtypes import Unsupported
 from .program import from_jax
 from .registry import entering
+from .stablehlo_functions import Patterns
 from .translator import Failure
 
 DTYPES = {
@@ -62,7 +63,7 @@ class Module:
     """A parsed module, whose functions are evaluated by jax.lax."""
 
     def __init__(self, module):
-        self.functions, self.failures = {}, []
+        self.functions, self.failures, self.patterns = {}, [], Patterns(module)
         for operation in module.body.operations:
             if operation.operation.name == "func.func":
                 self.functions[ir.StringAttr(operation.attributes["sym_name"]).value] = operation
@@ -94,7 +95,12 @@ class Module:
             if operation.name not in OPS:
                 raise Unsupported(operation.name)
             with jax.named_scope("loc:" + where.replace("/", "|")):
-                results = OPS[operation.name](self, operation, operands)
+                special = self.patterns.function(operation)
+                if special:
+                    function, operand = special
+                    results = function(values[operand])
+                else:
+                    results = OPS[operation.name](self, operation, operands)
             results = results if isinstance(results, (list, tuple)) else [results]
             return [self.typed(y, v.type) for y, v in zip(results, operation.results)]
         except Unsupported as problem:

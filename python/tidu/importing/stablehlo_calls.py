@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 
 from .dtypes import Unsupported
 from .registry import entering
-from .stablehlo import attribute, op, type_of
+from .stablehlo import OPS, attribute, op, type_of
 
 
 @op("func.call")
@@ -18,6 +18,10 @@ def call(m, o, xs):
 
 @op("stablehlo.composite")
 def composite(m, o, xs):
+    """A function by its name, if that is known, else as the module defines it."""
+    name = attribute(o, "name")
+    if name in OPS and "composite_attributes" not in o.attributes:
+        return OPS[name](m, o, xs)
     return m.call(attribute(o, "decomposition"), xs)
 
 
