@@ -2,6 +2,7 @@
 write."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -104,6 +105,13 @@ def test_written_out_functions_are_recognised():
     text = exported.mlir_module().replace("1.6536545626831027", "1.6536545626831")
     names = [operation["op"] for operation in json.loads(td.from_stablehlo(text).to_json())["operations"]]
     assert "erf_inv" not in names and "lgamma" in names
+
+
+def test_written_out_functions_are_recognised_with_operands_exchanged():
+    text = export.export(jax.jit(lax.erf_inv))(jnp.zeros(3)).mlir_module()
+    swapped = re.sub(r"stablehlo.(add|multiply) (%\w+), (%\w+)", r"stablehlo.\1 \3, \2", text)
+    assert swapped != text
+    assert [o["op"] for o in json.loads(td.from_stablehlo(swapped).to_json())["operations"]] == ["erf_inv"]
 
 
 def run(body, *args, types=None, result="tensor<4xf64>"):
@@ -229,6 +237,53 @@ def test_constants():
     assert a.numpy().tolist() == [1 + 2j, 0.5 - 1j] and c.numpy().tolist() == [True, False]
     assert float(b.astype(td.float32)[0]) == 1.5 and np.isnan(float(b.astype(td.float32)[1]))
     assert d.numpy().tolist() == [1.0, -2.0]
+
+
+def test_arithmetic_of_booleans():
+    body = """%0 = stablehlo.constant dense<0.0> : tensor<4xf64>
+    %1 = stablehlo.compare GT, %a, %0 : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>
+    %2 = stablehlo.compare GT, %a, %b : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>
+    %3 = stablehlo.add %1, %2 : tensor<4xi1>
+    %4 = stablehlo.multiply %1, %2 : tensor<4xi1>
+    %5 = stablehlo.constant dense<false> : tensor<i1>
+    %6 = stablehlo.reduce(%2 init: %5) applies stablehlo.add across dimensions = [0] : (tensor<4xi1>, tensor<i1>) -> tensor<i1>
+    return %3, %4, %6 : tensor<4xi1>, tensor<4xi1>, tensor<i1>"""
+    y = np.array([2.5, -2.0, 2.5, 1.0])
+    either, both, some = run(body, X, y, result="(tensor<4xi1>, tensor<4xi1>, tensor<i1>)")
+    assert either.numpy().tolist() == ((X > 0) | (X > y)).tolist()
+    assert both.numpy().tolist() == ((X > 0) & (X > y)).tolist() and bool(some)
+
+
+def test_custom_calls_with_a_tuple():
+    a = A + A.T
+    for configuration, x in (("1,1,100,1e-6", np.tril(a)), ("0,1,100,1e-6", np.triu(a))):
+        body = f"""%0 = stablehlo.custom_call @Eigh(%a) {{backend_config = "{configuration}"}} : (tensor<4x4xf64>) ->
+          tuple<tensor<4x4xf64>, tensor<4xf64>>
+        %1 = stablehlo.get_tuple_element %0[1] : (tuple<tensor<4x4xf64>, tensor<4xf64>>) -> tensor<4xf64>
+        return %1 : tensor<4xf64>"""
+        np.testing.assert_allclose(run(body, x).numpy(), np.linalg.eigvalsh(a), rtol=1e-12)
+
+
+@pytest.mark.parametrize("direction", ["GE", "GT", "LE", "LT"])
+@pytest.mark.parametrize("kind,init,start", [("maximum", "0xFFF0000000000000", -np.inf), ("multiply", "2.0", 2.0)])
+def test_select_and_scatter(direction, kind, init, start):
+    x, source = np.array([1.0, 3.0, 3.0, 3.0, 2.0, 2.0]), np.array([5.0, 7.0])
+    body = f"""%i = stablehlo.constant dense<{init}> : tensor<f64>
+    %0 = "stablehlo.select_and_scatter"(%a, %b, %i) <{{padding = dense<0> : tensor<1x2xi64>,
+      window_dimensions = array<i64: 2>, window_strides = array<i64: 4>}}> ({{
+    ^bb0(%x: tensor<f64>, %y: tensor<f64>):
+      %1 = stablehlo.compare {direction}, %x, %y : (tensor<f64>, tensor<f64>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    }}, {{
+    ^bb0(%x: tensor<f64>, %y: tensor<f64>):
+      %1 = stablehlo.{kind} %x, %y : tensor<f64>
+      stablehlo.return %1 : tensor<f64>
+    }}) : (tensor<6xf64>, tensor<2xf64>, tensor<f64>) -> tensor<6xf64>
+    return %0 : tensor<6xf64>"""
+    expected = np.full(6, start)
+    of_windows = {"G": [1, 4 if direction == "GE" else 5], "L": [0, 4 if direction == "LE" else 5]}[direction[0]]
+    expected[of_windows] = source if kind == "maximum" else start * source
+    assert run(body, x, source, result="tensor<6xf64>").numpy().tolist() == expected.tolist()
 
 
 def test_names_and_functions():

@@ -108,7 +108,7 @@ class Module:
             return [self.stand_in(v.type) for v in operation.results]
 
     def typed(self, y, value_type):
-        if "tensor" not in str(value_type):  # tokens
+        if not str(value_type).startswith("tensor"):  # tokens and tuples
             return y
         shape, dtype = type_of(value_type)
         if isinstance(y, np.ndarray) and y.dtype == dtype and y.shape == shape:

@@ -53,7 +53,8 @@ def custom_call(m, o, xs):
     name = attribute(o, "call_target_name")
     if name not in TARGETS:
         raise Unsupported(f"{o.name} @{name}")
-    return TARGETS[name](o, xs)
+    results = TARGETS[name](o, xs)
+    return [tuple(results)] if str(o.results[0].type).startswith("tuple") else results
 
 
 def info(o, k=-1):
@@ -122,6 +123,15 @@ def syevd(o, xs):
     x = jnp.tril(x) + adjoint(jnp.tril(x, -1))
     vectors, values = lax.linalg.eigh(x, symmetrize_input=False)
     return [vectors, values, info(o)]
+
+
+@target("Eigh")
+def eigh(o, xs):
+    """XLA's own: the configuration says whether the lower triangle counts and values are sorted, and the precision."""
+    is_lower = attribute(o, "backend_config", "1").startswith("1")
+    x = xs[0] if is_lower else adjoint(xs[0])
+    x = jnp.tril(x) + adjoint(jnp.tril(x, -1))
+    return list(lax.linalg.eigh(x, symmetrize_input=False))
 
 
 @lapack("gesdd", "gesvd")

@@ -30,7 +30,9 @@ def monoid(operation, k=0):
     first = operations[0].operation
     if set(first.operands) != set(block.arguments) or first.name not in MONOIDS:
         return None
-    return MONOIDS[first.name]
+    of_booleans = {"stablehlo.add": "stablehlo.or", "stablehlo.multiply": "stablehlo.and"}
+    is_boolean = str(first.results[0].type) == "tensor<i1>"
+    return MONOIDS[of_booleans.get(first.name, first.name) if is_boolean else first.name]
 
 
 def is_neutral(init, name):
@@ -124,13 +126,41 @@ def select_and_scatter(m, o, xs):
     x, source, init = xs
     block = o.regions[0].blocks[0]
     direction = enumerant(list(block.operations)[0].operation, "comparison_direction")
-    kind = monoid(o, 1)
-    if direction not in ("GE", "GT", "LE", "LT") or not kind or kind[0] != "sum" or not is_neutral(init, "sum"):
-        raise Unsupported("stablehlo.select_and_scatter", "that is not the gradient of a maximum or minimum")
-    from jax._src.lax import windowed_reductions
+    kind, window = monoid(o, 1), window_of(o, x.ndim)
+    if direction not in ("GE", "GT", "LE", "LT") or not kind or kind[0] not in SCATTERS:
+        raise Unsupported(
+            "stablehlo.select_and_scatter", "with functions that are not a comparison and a sum or the like"
+        )
+    if kind[0] == "sum" and is_neutral(init, "sum"):
+        from jax._src.lax import windowed_reductions
 
-    select = lax.ge_p if direction in ("GE", "GT") else lax.le_p
-    return windowed_reductions._select_and_scatter_add(source, x, select, **window_of(o, x.ndim))
+        select = lax.ge_p if direction in ("GE", "GT") else lax.le_p
+        return windowed_reductions._select_and_scatter_add(source, x, select, **window)
+    places = selected(x, direction, window).reshape(-1)
+    y = jnp.broadcast_to(init, (x.size,)).at[places]
+    return getattr(y, SCATTERS[kind[0]])(source.reshape(-1), mode="drop").reshape(x.shape)
+
+
+SCATTERS = {"sum": "add", "prod": "multiply", "max": "max", "min": "min"}
+
+
+def selected(x, direction, window):
+    """The place in x.reshape(-1) of the element that each window selects: of equal ones the first, or with GT and LT
+    the last."""
+    better = lax.gt if direction[0] == "G" else lax.lt
+    earlier = lax.lt if direction[1] == "E" else lax.gt
+
+    def choose(a, b):
+        is_first = better(a[0], b[0]) | (lax.eq(a[0], b[0]) & earlier(a[1], b[1]))
+        return tuple(lax.select(is_first, v, w) for v, w in zip(a, b))
+
+    lowest, highest = (-np.inf, np.inf) if x.dtype.kind == "f" else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+    worst = np.asarray(lowest if direction[0] == "G" else highest, x.dtype)
+    nowhere = np.asarray(x.size if direction[1] == "E" else -1, np.int64)
+    places = lax.iota(np.int64, x.size).reshape(x.shape)
+    operands = (lax.stop_gradient(x), places)
+    found = lax.reduce_window(operands, (worst, nowhere), choose, **window)[1]
+    return lax.select(found < 0, jnp.full_like(found, x.size), found)
 
 
 @op("stablehlo.sort")

@@ -63,8 +63,21 @@ def matches(value, pattern, argument, found, seen):
         return False
     if len(made.operands) != len(asked.operands) or len(made.regions) or direction(made) != direction(asked):
         return False
-    seen.add((value, pattern))
-    return all(matches(v, p, argument, found, seen) for v, p in zip(made.operands, asked.operands))
+    for operands in orders(made):
+        bound = list(found)
+        if all(matches(v, p, argument, found, seen) for v, p in zip(operands, asked.operands)):
+            seen.add((value, pattern))
+            return True
+        if len(found) > len(bound):  # what was seen since rests on a choice that is taken back
+            found[:] = bound
+            seen.clear()
+    return False
+
+
+def orders(operation):
+    """The operands in each order that gives the same result."""
+    operands = list(operation.operands)
+    return [operands, operands[::-1]] if operation.name in ("stablehlo.add", "stablehlo.multiply") else [operands]
 
 
 def direction(operation):

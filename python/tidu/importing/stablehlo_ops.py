@@ -113,6 +113,13 @@ def constant_fold(f):
     return evaluate
 
 
+def logical(name, f):
+    """Of booleans a sum is `or`, and a product `and`."""
+    of_booleans = {"add": lax.bitwise_or, "multiply": lax.bitwise_and, "subtract": lax.bitwise_xor}.get(name)
+    return (lambda *xs: (of_booleans if xs[0].dtype == np.bool_ else f)(*xs)) if of_booleans else f
+
+
+ELEMENTWISE = {name: logical(name, f) for name, f in ELEMENTWISE.items()}
 for _name, _f in ELEMENTWISE.items():
     op("stablehlo." + _name)(constant_fold(_f))
     if _name in BROADCASTING:
