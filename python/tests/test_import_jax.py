@@ -491,3 +491,35 @@ def test_rules_inside_of_rules_that_differ_only_in_what_they_close_over():
     f = td.from_jax(lambda x: outer(1.0)(x) + outer(10.0)(x), 0.3)
     assert float(td.grad(f)(0.3)) == pytest.approx(2 * np.sin(0.3))
     assert float(td.grad(td.grad(f))(0.3)) == pytest.approx(11 * np.cos(0.3))
+
+
+def test_rule_that_reads_a_traced_value_around_it():
+    def scaled_by(k):
+        @jax.custom_jvp
+        def f(x):
+            return k * x
+
+        f.defjvp(lambda p, t: (f(p[0]), 3.0 * k * t[0]))  # k is no argument
+        return f
+
+    program = td.from_jax(lambda x, y: scaled_by(jnp.sin(y))(x), 2.0, 0.5)
+    got = td.grad(program, argnums=(0, 1))(2.0, 0.5)
+    assert float(got[0]) == pytest.approx(3 * np.sin(0.5)) and np.isnan(float(got[1]))  # JAX refuses the second
+    e = jax.scipy.special.expn  # whose rule calls itself with the order less one
+    f = td.from_jax(lambda x: e(3, x), 0.7)
+    for order in range(3):
+        assert float(f(0.7)) == pytest.approx((-1) ** order * float(e(3 - order, 0.7)), rel=1e-12)
+        f = td.grad(f)
+
+
+def test_custom_vjp_that_closes_over_arrays_and_keeps_its_arguments():
+    table = jnp.array([1.0, 2.0, 3.0])
+
+    @jax.custom_vjp
+    def f(x, y, z):
+        return table * x * y + z
+
+    f.defvjp(lambda x, y, z: (f(x, y, z), (y, x)), lambda r, ct: (ct * table * r[0], 5 * ct * table * r[1], ct))
+    case = Case(f, (u(3), u(3), u(3)))
+    assert difference(case.tidu_eval(), case.jax_eval()) <= 8
+    assert difference(case.tidu_vjp(), case.jax_vjp(False)) <= 8

@@ -6,7 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src import ad_util
+from jax._src import ad_util, core
 from jax.extend import core as jcore
 
 from .dtypes import COMPLEX, PART_OF, Unsupported, dtype_of, is_inexact, shape_of, type_of
@@ -91,12 +91,18 @@ def custom_jvp_call(t, e, xs):
         return p["jvp_jaxpr_fun"].call_wrapped(*[k not in live for k in range(n, len(avals))])
 
     live, (jaxpr, consts, out_zeros) = accepted(trace, {k for k in range(n, len(avals)) if active[k]})
+    captured = [c for c in consts if isinstance(c, core.Tracer)]
+    xs = [*xs, *(t.constant(c) for c in captured)]
+    avals, count = avals + [c.aval for c in captured], len(avals)
+    active = active + [is_inexact(c.aval) for c in captured]
 
     def jvp(*v):
-        g, primals = t.g, v[: len(avals)]
+        g, primals, around = t.g, v[:count], iter(v[count : len(avals)])
         tangents = dict(zip([k for k, a in enumerate(active) if a], v[len(avals) :]))
         if live:
-            r = t.run(jaxpr, [g.constant(c) for c in consts], [*primals[n:], *(tangents[k] for k in sorted(live))])
+            known = [next(around) if isinstance(c, core.Tracer) else g.constant(c) for c in consts]
+            with t.reading({c.val: x for c, x in zip(consts, known) if isinstance(c, core.Tracer)}):
+                r = t.run(jaxpr, known, [*primals[n:], *(tangents[k] for k in sorted(live))])
         else:
             r = t.inline(closed, primals)
         ys, given = r[: len(outs)], iter(r[len(outs) :])
@@ -112,7 +118,7 @@ def custom_jvp_call(t, e, xs):
     key = ("custom_jvp", name, text_of(closed), rule_text, tuple(live), known_of(xs))
     rule_avals = avals + [a for a in avals if is_inexact(a)]
     return named_call(t, key, line, xs, results(e), {
-        "graph": (name, lambda: t.graph_of(closed, None, xs)),
+        "graph": (name, lambda: t.graph(name, avals, lambda *v: t.inline(closed, v[:count]), xs)),
         "jvp": (name + "_jvp", lambda: t.graph(name + "_jvp", rule_avals, jvp, xs)),
     }, "custom_jvp_call")  # fmt: skip
 
@@ -132,7 +138,7 @@ def custom_vjp_call(t, e, xs):
     line = closed.jaxpr.debug_info.func_src_info
     if not any(map(is_inexact, avals)) or not any(map(is_inexact, outs)) or t.depth[line] >= MAX_DEPTH:
         return t.inline(closed, xs)
-    made = VjpRule(t, p, avals, outs)
+    made = VjpRule(t, e, avals, outs)
     name = closed.jaxpr.debug_info.func_name
     key = ("custom_vjp", name, text_of(closed), made.text(), known_of(xs))
     return named_call(t, key, line, xs, results(e), {
@@ -145,7 +151,9 @@ def custom_vjp_call(t, e, xs):
 class VjpRule:
     """forward and backward of a custom_vjp, traced. Residuals that are constants stay so: backward may look at them."""
 
-    def __init__(self, t, p, avals, outs):
+    def __init__(self, t, e, avals, outs):
+        p = e.params
+        self.variables = e.invars  # which forward reads as traced values too
         self.t, self.n, self.avals, self.outs, self.bwd = t, p["num_consts"], avals, outs, p["bwd"]
         thunk = p["fwd_jaxpr_thunk"]
         # JAX keeps what it traced, but out_trees() is that of the last tracing.
@@ -184,12 +192,13 @@ class VjpRule:
                 self.residuals.append((True, constants[v]))
             else:
                 self.residuals.append((False, len(self.residual_avals)))
-                self.residual_avals.append(self.avals[self.n :][forwarded] if v is None else v.aval)
+                self.residual_avals.append(self.avals[forwarded] if v is None else v.aval)
 
     def forward(self, *v):
-        r = self.t.run(self.jaxpr, [self.t.g.constant(c) for c in self.consts], list(v[self.n :]))
+        with self.t.reading({a: x for a, x in zip(self.variables, v) if isinstance(a, jcore.Var)}):
+            r = self.t.run(self.jaxpr, [self.t.constant(c) for c in self.consts], list(v[self.n :]))
         own, ys = iter(r[: self.num_own]), r[self.num_own :]
-        kept = [next(own) if f is None else v[self.n :][f] for f in self.forwarded]
+        kept = [next(own) if f is None else v[f] for f in self.forwarded]
         return [*ys, *(x for x, (is_fixed, _) in zip(kept, self.residuals) if not is_fixed)]
 
     def _backward_of_jax(self, *v):

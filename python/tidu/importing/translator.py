@@ -12,7 +12,7 @@ import os
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src import source_info_util
+from jax._src import core, source_info_util
 from jax.extend import core as jcore
 
 from ..errors import ImportProgramError
@@ -40,6 +40,7 @@ class Translator:
     def __init__(self):
         self.g = None
         self.failures = []
+        self.scopes = []  # (builder, values) of each jaxpr that is being run
         self.named, self.names = {}, {}
         self.depth = collections.Counter()  # of rules under construction, by the line that they are written in
         self.barriers = 0
@@ -82,7 +83,16 @@ class Translator:
 
     def inline(self, closed, xs):
         closed = closed_jaxpr(closed)
-        return self.run(closed.jaxpr, [self.g.constant(c) for c in closed.consts], list(xs))
+        return self.run(closed.jaxpr, [self.constant(c) for c in closed.consts], list(xs))
+
+    def constant(self, x):
+        """The Value of a constant of a jaxpr, or of what it reads from around it."""
+        if not isinstance(x, core.Tracer):
+            return self.g.constant(x)
+        value = self.surrounding(x)
+        if value is None:
+            raise Unsupported("a traced value", "which a function reads that does not have it as an argument")
+        return value
 
     def trace(self, f, xs, avals):
         """f, a function of jax.numpy, on Values of the current graph that have these avals."""
@@ -101,13 +111,34 @@ class Translator:
         values.update(zip(jaxpr.constvars, consts))
         values.update(zip(jaxpr.invars, args))
         outer = self.g.where
-        for e in jaxpr.eqns:
-            xs = [read(v) for v in e.invars]
-            self.g.where = line_of(e) or outer
-            outputs = self.apply(e, xs)
-            values.update((v, o) for v, o in zip(e.outvars, outputs) if type(v).__name__ != "DropVar")
+        with self.reading(values):
+            for e in jaxpr.eqns:
+                xs = [read(v) for v in e.invars]
+                self.g.where = line_of(e) or outer
+                outputs = self.apply(e, xs)
+                values.update((v, o) for v, o in zip(e.outvars, outputs) if type(v).__name__ != "DropVar")
         self.g.where = outer
         return [read(v) for v in jaxpr.outvars]
+
+    @contextlib.contextmanager
+    def reading(self, values):
+        """While these Values, by their variables, are what rules inside may read."""
+        self.scopes.append((self.g, values))
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    def surrounding(self, tracer):
+        """The Value that a rule reads from around it, which JAX has as a tracer of a jaxpr that is being run."""
+        variable = getattr(tracer, "val", None)
+        for builder, values in reversed(self.scopes):
+            if isinstance(variable, jcore.Var) and variable in values:
+                value = values[variable]
+                if builder is self.g or value.known is None:
+                    return value if builder is self.g else None
+                return self.g.constant(value.known)
+        return None
 
     def apply(self, e, xs):
         try:
