@@ -12,6 +12,25 @@ target_link_libraries(${target} PRIVATE CUDA::cudart_static)
 file(GLOB families CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/rules/*.cpp" "${CMAKE_CURRENT_LIST_DIR}/libraries/*.cpp")
 set_property(SOURCE ${families} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 
+# The text before every kernel: the files of kernels/prelude/, made a source at build time.
+set(prelude_names)
+set(prelude_files)
+foreach(part IN ITEMS types functions monoids complex special)
+  list(APPEND prelude_names prelude_${part})
+  list(APPEND prelude_files "${CMAKE_CURRENT_LIST_DIR}/kernels/prelude/${part}.cuh")
+endforeach()
+list(JOIN prelude_names "," prelude_name_list)
+list(JOIN prelude_files "," prelude_file_list)
+set(prelude_source "${PROJECT_BINARY_DIR}/generated/cuda_prelude_bytes.cpp")
+add_custom_command(
+  OUTPUT "${prelude_source}"
+  COMMAND ${CMAKE_COMMAND} -DNAMESPACE=tidu::cuda_detail "-DNAMES=${prelude_name_list}" "-DFILES=${prelude_file_list}"
+          "-DOUTPUT=${prelude_source}" -P "${PROJECT_SOURCE_DIR}/cmake/TiduEmbed.cmake"
+  DEPENDS ${prelude_files} "${PROJECT_SOURCE_DIR}/cmake/TiduEmbed.cmake"
+  COMMENT "Embedding the prelude of CUDA kernels" VERBATIM)
+set_property(SOURCE "${prelude_source}" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+target_sources(${target} PRIVATE "${prelude_source}")
+
 # CUB is templates for NVIDIA's compiler, which gets C++20 by name, as CMake 3.25 does not know that this compiler has it, and none of
 # the flags for C++ of a build, which it would not understand.
 set(sorting "${CMAKE_CURRENT_LIST_DIR}/libraries/library_sorting.cu")

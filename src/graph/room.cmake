@@ -8,8 +8,8 @@ list(JOIN view_scripts "," view_script_list)
 set(view_source "${PROJECT_BINARY_DIR}/generated/view_page_bytes.cpp")
 add_custom_command(
   OUTPUT "${view_source}"
-  COMMAND ${CMAKE_COMMAND} "-DPAGE=${view}/page.html" "-DSTYLE=${view}/style.css" "-DSCRIPTS=${view_script_list}"
-          "-DOUTPUT=${view_source}" -P "${PROJECT_SOURCE_DIR}/cmake/TiduEmbed.cmake"
+  COMMAND ${CMAKE_COMMAND} -DNAMESPACE=tidu::detail -DNAMES=view_page "-DFILES=${view}/page.html" "-DSTYLE=${view}/style.css"
+          "-DSCRIPTS=${view_script_list}" "-DOUTPUT=${view_source}" -P "${PROJECT_SOURCE_DIR}/cmake/TiduEmbed.cmake"
   DEPENDS "${view}/page.html" "${view}/style.css" ${view_scripts} "${PROJECT_SOURCE_DIR}/cmake/TiduEmbed.cmake"
   COMMENT "Embedding the page of src/graph/view" VERBATIM)
 set_property(SOURCE "${view_source}" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)

@@ -1,7 +1,7 @@
 # cuda.py - faults of kernels that the strict emulator finds, for scripts/mutations.py. Other tests run the host's
 # branch of the prelude, thread after thread, and notice half of them.
 
-TYPES = "backends/cuda/kernels/prelude_types.cpp"
+TYPES = "backends/cuda/kernels/prelude/types.cuh"
 TILES = "backends/cuda/rules/layout_rules.cpp"
 
 
@@ -29,7 +29,7 @@ fault("reductions", "every lane stores the result", "backends/cuda/kernels/reduc
       "if (live && lane == 0) {", "if (live) {")
 fault("reductions", "lanes take the value of another lane than that of the tree", TYPES,
       "__shfl_xor_sync(0xffffffffu, w.at[i], mask)", "__shfl_up_sync(0xffffffffu, w.at[i], mask)")
-fault("device", "the device's infinity is a number", "backends/cuda/kernels/prelude.cpp",
+fault("device", "the device's infinity is a number", "backends/cuda/kernels/prelude/functions.cuh",
       "((R)__longlong_as_double(0x7ff0000000000000ll))", "((R)1e30)")
 fault("tiles", "a tile is read before it is written", TILES,
       r'''+ c];\n    }\n    together::barrier();\n";''', r'''+ c];\n    }\n";''', wide="tiles are in most transposes")

@@ -97,8 +97,7 @@ std::filesystem::path library_of(const std::string& text, KernelBranch branch) {
 std::string text_of(const KernelSources& kernels, KernelBranch branch) {
   std::string text;
   if (branch != KernelBranch::host) text = strict_text();
-  for (const auto part : {prelude_types(), prelude_functions(), prelude_complex(), prelude_special()})
-    text += part;
+  for (const std::string_view part : prelude_parts()) text += part;
   if (branch != KernelBranch::host) {
     replace_ptx(text);
   } else {

@@ -25,8 +25,7 @@ Compiled& compiled() {
 // What follows the prelude.
 std::string own_text(const std::string& text) {
   std::string_view rest = text;
-  for (const std::string_view part : {cuda_detail::prelude_types(), cuda_detail::prelude_functions(),
-                                      cuda_detail::prelude_complex(), cuda_detail::prelude_special()})
+  for (const std::string_view part : cuda_detail::prelude_parts())
     if (rest.starts_with(part)) rest.remove_prefix(part.size());
   return std::string(rest);
 }

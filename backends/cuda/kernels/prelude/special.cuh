@@ -1,18 +1,16 @@
-// prelude_special.cpp - the prelude's functions that the C library lacks, or that write to its variables, in
-// double precision (formulas: backends/cpu/kernels/special.cpp).
-#include "cuda/kernels/prelude.hpp"
+// special.cuh - the prelude's functions that the C library lacks, or that write to its variables, in double
+// precision (formulas: backends/cpu/kernels/special.cpp).
 
-namespace tidu::cuda_detail {
-
-std::string_view prelude_special() {
-  return R"prelude(
 namespace special {
 const double pi = 3.14159265358979323846;
 #ifdef __CUDACC__
 FN double log_gamma(double x) { return ::lgamma(x); }
 #else
 extern "C" double lgamma_r(double, int*);
-FN double log_gamma(double x) { int sign; return lgamma_r(x, &sign); }
+FN double log_gamma(double x) {
+  int sign;
+  return lgamma_r(x, &sign);
+}
 #endif
 
 FN double erf_inv_estimate(double x) {
@@ -20,17 +18,17 @@ FN double erf_inv_estimate(double x) {
   if (w < 5) {
     w -= 2.5;
     const double c[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-                        -0.00125372503, -0.00417768164, 0.246640727, 1.50140941};
+                        -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
     for (int i = 0; i < 9; ++i) p = c[i] + p * w;
   } else if (w < 16) {
     w = ::sqrt(w) - 3;
     const double c[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-                        -0.0076224613, 0.00943887047, 1.00167406, 2.83297682};
+                        -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
     for (int i = 0; i < 9; ++i) p = c[i] + p * w;
   } else {
     w = ::sqrt(w) - 5;
-    const double c[] = {5.9019797e-06, -2.24497545e-05, 7.42424975e-05, -0.000213076222,
-                        -0.000138070315, 1.01030014, 4.84990637};
+    const double c[] = {5.9019797e-06,   -2.24497545e-05, 7.42424975e-05, -0.000213076222,
+                        -0.000138070315, 1.01030014,      4.84990637};
     for (int i = 0; i < 7; ++i) p = c[i] + p * w;
   }
   return p * x;
@@ -70,8 +68,8 @@ FN double hurwitz_zeta(double s, double q, double unit) {
     sum += term;
     if (q > 0 && term < sum * 1e-17) return sum;
   }
-  const double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66,
-                              -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
+  const double bernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,     5.0 / 66,
+                              -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
   const double power = ::pow(q / unit, -s);
   sum += power * q / (s - 1) + 0.5 * power;
   double factor = s * power / q / 2;
@@ -104,15 +102,19 @@ FN double polygamma_of(int m, double x) {
 }
 
 template <class T>
-FN T erf_inv(T x) { return (T)erf_inv_of((double)x); }
-template <class T>
-FN T lgamma(T x) { return (T)log_gamma((double)x); }
-template <class T>
-FN T digamma(T x) { return (T)digamma_of((double)x); }
-template <class T>
-FN T polygamma(T x, int m) { return (T)polygamma_of(m, (double)x); }
-}  // namespace special
-)prelude";
+FN T erf_inv(T x) {
+  return (T)erf_inv_of((double)x);
 }
-
-}  // namespace tidu::cuda_detail
+template <class T>
+FN T lgamma(T x) {
+  return (T)log_gamma((double)x);
+}
+template <class T>
+FN T digamma(T x) {
+  return (T)digamma_of((double)x);
+}
+template <class T>
+FN T polygamma(T x, int m) {
+  return (T)polygamma_of(m, (double)x);
+}
+}  // namespace special

@@ -1,12 +1,8 @@
-// prelude_types.cpp - the prelude's first part: a device's threads or a host's, types of elements in memory
-// (boolean, i32, i64, f16, bf16, f32, f64, c64, c128) and what they are computed in (bool for boolean, float
-// for f16 and bf16), sixteen-byte accesses, what threads do together.
-#include "cuda/kernels/prelude.hpp"
+// types.cuh - the prelude's first part, which every kernel has: a device's threads or a host's, types of
+// elements in memory (boolean, i32, i64, f16, bf16, f32, f64, c64, c128) and what they are computed in (bool
+// for boolean, float for f16 and bf16), accesses of sixteen bytes, reductions and scans of a block.
 
-namespace tidu::cuda_detail {
-
-std::string_view prelude_types() {
-  return R"prelude(typedef unsigned char u8;
+typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -48,19 +44,49 @@ FN u32 block_x() { return tidu_now.x; }
 FN u32 block_y() { return tidu_now.y; }
 FN u32 block_z() { return tidu_now.z; }
 FN u32 grid_x() { return tidu_now.grid_x; }
-FN u32 float_bits(float x) { u32 y; memcpy(&y, &x, 4); return y; }
-FN float bits_float(u32 x) { float y; memcpy(&y, &x, 4); return y; }
-FN u64 double_bits(double x) { u64 y; memcpy(&y, &x, 8); return y; }
-FN double bits_double(u64 x) { double y; memcpy(&y, &x, 8); return y; }
+FN u32 float_bits(float x) {
+  u32 y;
+  memcpy(&y, &x, 4);
+  return y;
+}
+FN float bits_float(u32 x) {
+  float y;
+  memcpy(&y, &x, 4);
+  return y;
+}
+FN u64 double_bits(double x) {
+  u64 y;
+  memcpy(&y, &x, 8);
+  return y;
+}
+FN double bits_double(u64 x) {
+  double y;
+  memcpy(&y, &x, 8);
+  return y;
+}
 #endif
 
-struct boolean { u8 byte; };
-struct f16 { u16 bits; };
-struct bf16 { u16 bits; };
+struct boolean {
+  u8 byte;
+};
+struct f16 {
+  u16 bits;
+};
+struct bf16 {
+  u16 bits;
+};
 
 #ifdef __CUDACC__
-FN float half_value(u16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y; }
-FN u16 half_bits(float x) { u16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+FN float half_value(u16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+FN u16 half_bits(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
 #else
 FN float half_value(u16 x) {
   const u32 sign = (u32)(x & 0x8000u) << 16, magnitude = x & 0x7fffu;
@@ -93,24 +119,39 @@ FN bool value(boolean x) { return x.byte != 0; }
 FN float value(f16 x) { return half_value(x.bits); }
 FN float value(bf16 x) { return bfloat_value(x.bits); }
 template <class T>
-FN T value(T x) { return x; }
+FN T value(T x) {
+  return x;
+}
 FN void store(boolean& to, bool x) { to.byte = x ? 1 : 0; }
 FN void store(f16& to, float x) { to.bits = half_bits(x); }
 FN void store(bf16& to, float x) { to.bits = bfloat_bits(x); }
 template <class T>
-FN void store(T& to, T x) { to = x; }
+FN void store(T& to, T x) {
+  to = x;
+}
 
 // A result of type M, rounded as it is when it is stored.
 template <class M>
-struct rounded { template <class T> FN T of(T x) { return x; } };
+struct rounded {
+  template <class T>
+  FN T of(T x) {
+    return x;
+  }
+};
 template <>
-struct rounded<f16> { FN float of(float x) { return half_value(half_bits(x)); } };
+struct rounded<f16> {
+  FN float of(float x) { return half_value(half_bits(x)); }
+};
 template <>
-struct rounded<bf16> { FN float of(float x) { return bfloat_value(bfloat_bits(x)); } };
+struct rounded<bf16> {
+  FN float of(float x) { return bfloat_value(bfloat_bits(x)); }
+};
 
 // `count` elements that are read and written at once where they are aligned, one by one elsewhere.
 template <class T, int count>
-struct alignas(sizeof(T) * count) pack { T at[count]; };
+struct alignas(sizeof(T) * count) pack {
+  T at[count];
+};
 template <int count, class T>
 FN pack<T, count> load_pack(const T* from, bool aligned) {
   if (aligned) return *reinterpret_cast<const pack<T, count>*>(from);
@@ -137,8 +178,16 @@ FN void barrier() { __syncthreads(); }
 template <class T>
 struct words {
   u32 at[(sizeof(T) + 3) / 4];
-  FN words of(T x) { words w; memcpy(w.at, &x, sizeof(T)); return w; }
-  __device__ __forceinline__ T get() const { T x; memcpy(&x, at, sizeof(T)); return x; }
+  FN words of(T x) {
+    words w;
+    memcpy(w.at, &x, sizeof(T));
+    return w;
+  }
+  __device__ __forceinline__ T get() const {
+    T x;
+    memcpy(&x, at, sizeof(T));
+    return x;
+  }
 };
 template <class T>
 FN T lane_xor(T x, u32 mask) {
@@ -167,9 +216,13 @@ FN T other(T x, u32 thread) {
   return y;
 }
 template <class T>
-FN T lane_xor(T x, u32 mask) { return other(x, thread_index() ^ mask); }
+FN T lane_xor(T x, u32 mask) {
+  return other(x, thread_index() ^ mask);
+}
 template <class T>
-FN T lane_up(T x, u32 by) { return other(x, (thread_index() & 31u) < by ? thread_index() : thread_index() - by); }
+FN T lane_up(T x, u32 by) {
+  return other(x, (thread_index() & 31u) < by ? thread_index() : thread_index() - by);
+}
 #endif
 // f over the values of `lanes` neighbours (a power of two up to 32), the same in each of them.
 template <class T, class F>
@@ -200,7 +253,8 @@ FN T columns_fold(T x, F f, u32 width) {
   of_thread[thread_index()] = x;
   barrier();
   if (thread_index() < width) {
-    for (u32 other = thread_index() + width; other < block_threads(); other += width) x = f(x, of_thread[other]);
+    for (u32 other = thread_index() + width; other < block_threads(); other += width)
+      x = f(x, of_thread[other]);
   }
   return x;
 }
@@ -226,7 +280,3 @@ FN T block_scan(T x, F f, T identity, T& total) {
   return warp == 0 ? x : f(before, x);
 }
 }  // namespace together
-)prelude";
-}
-
-}  // namespace tidu::cuda_detail

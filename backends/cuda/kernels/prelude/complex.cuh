@@ -1,32 +1,43 @@
-// prelude_complex.cpp - the prelude's complex numbers: arithmetic with the non-finite values that C's annex G
-// asks for in quotients, elementary functions by W. Kahan's formulas ("Branch cuts for complex elementary
+// complex.cuh - the prelude's complex numbers: arithmetic with the non-finite values that C's annex G asks
+// for in quotients, elementary functions by W. Kahan's formulas ("Branch cuts for complex elementary
 // functions", 1987).
-#include "cuda/kernels/prelude.hpp"
 
-namespace tidu::cuda_detail {
-
-std::string_view prelude_complex() {
-  return R"prelude(
 template <class R>
-struct alignas(2 * sizeof(R)) complex_of { R re, im; };
+struct alignas(2 * sizeof(R)) complex_of {
+  R re, im;
+};
 typedef complex_of<float> c64;
 typedef complex_of<double> c128;
 template <class R>
-struct is_complex<complex_of<R> > { static const bool yes = true; };
+struct is_complex<complex_of<R>> {
+  static const bool yes = true;
+};
 template <class R>
-struct part_of<complex_of<R> > { typedef R type; };
+struct part_of<complex_of<R>> {
+  typedef R type;
+};
 
 #define C complex_of<R>
 template <class R>
-FN bool operator==(C x, C y) { return x.re == y.re && x.im == y.im; }
+FN bool operator==(C x, C y) {
+  return x.re == y.re && x.im == y.im;
+}
 template <class R>
-FN bool operator!=(C x, C y) { return !(x == y); }
+FN bool operator!=(C x, C y) {
+  return !(x == y);
+}
 template <class R>
-FN C operator-(C x) { return {-x.re, -x.im}; }
+FN C operator-(C x) {
+  return {-x.re, -x.im};
+}
 template <class R>
-FN C operator+(C x, C y) { return {x.re + y.re, x.im + y.im}; }
+FN C operator+(C x, C y) {
+  return {x.re + y.re, x.im + y.im};
+}
 template <class R>
-FN C operator-(C x, C y) { return {x.re - y.re, x.im - y.im}; }
+FN C operator-(C x, C y) {
+  return {x.re - y.re, x.im - y.im};
+}
 template <class R>
 FN C operator*(C x, C y) {
   return {product(x.re, y.re) - product(x.im, y.im), product(x.re, y.im) + product(x.im, y.re)};
@@ -38,9 +49,13 @@ FN int exponent_of(double x) { return ilogb(x); }
 FN float scaled(float x, int by) { return scalbnf(x, by); }
 FN double scaled(double x, int by) { return scalbn(x, by); }
 template <class R>
-FN bool infinite(R x) { return op::magnitude(x) == INFINITE(R); }
+FN bool infinite(R x) {
+  return op::magnitude(x) == INFINITE(R);
+}
 template <class R>
-FN bool finite(R x) { return op::is_finite(x); }
+FN bool finite(R x) {
+  return op::is_finite(x);
+}
 }  // namespace complex_part
 
 // x / y = x conj(y) / |y|^2, y scaled by a power of two.
@@ -79,25 +94,45 @@ FN C operator/(C x, C y) {
 
 namespace op {
 template <class R>
-FN C complex(R re, R im) { return {re, im}; }
+FN C complex(R re, R im) {
+  return {re, im};
+}
 template <class R>
-FN R real(C x) { return x.re; }
+FN R real(C x) {
+  return x.re;
+}
 template <class R>
-FN R imag(C x) { return x.im; }
+FN R imag(C x) {
+  return x.im;
+}
 template <class R>
-FN C conj(C x) { return {x.re, -x.im}; }
+FN C conj(C x) {
+  return {x.re, -x.im};
+}
 template <class R>
-FN R magnitude(C x) { return hypot(x.re, x.im); }
+FN R magnitude(C x) {
+  return hypot(x.re, x.im);
+}
 template <class R>
-FN R abs(C x) { return magnitude(x); }
+FN R abs(C x) {
+  return magnitude(x);
+}
 template <class R>
-FN C reciprocal(C x) { return C{(R)1, (R)0} / x; }
+FN C reciprocal(C x) {
+  return C{(R)1, (R)0} / x;
+}
 template <class R>
-FN C scale(C x, R by) { return {x.re * by, x.im * by}; }
+FN C scale(C x, R by) {
+  return {x.re * by, x.im * by};
+}
 template <class R>
-FN C times_i(C x) { return {-x.im, x.re}; }
+FN C times_i(C x) {
+  return {-x.im, x.re};
+}
 template <class R>
-FN C over_i(C x) { return {x.im, -x.re}; }
+FN C over_i(C x) {
+  return {x.im, -x.re};
+}
 template <class R>
 FN C sign(C x) {
   if (x.re == 0 && x.im == 0) return {(R)0, (R)0};
@@ -142,7 +177,9 @@ FN R log_magnitude(C x) {
   return log(hypot(a, b));
 }
 template <class R>
-FN C log(C x) { return {log_magnitude(x), atan2(x.im, x.re)}; }
+FN C log(C x) {
+  return {log_magnitude(x), atan2(x.im, x.re)};
+}
 template <class R>
 FN C log1p(C x) {
   if (magnitude(x.re) > (R)0.5 || magnitude(x.im) > (R)0.5) return log(C{1 + x.re, x.im});
@@ -168,7 +205,9 @@ FN C sqrt(C x) {
   return x.re >= 0 ? C{w, with_sign(other, x.im)} : C{other, with_sign(w, x.im)};
 }
 template <class R>
-FN C rsqrt(C x) { return reciprocal(sqrt(x)); }
+FN C rsqrt(C x) {
+  return reciprocal(sqrt(x));
+}
 template <class R>
 FN C sinh(C x) {
   if (x.im == 0) return {sinh(x.re), x.im};
@@ -193,11 +232,17 @@ FN C tanh(C x) {
   return {beta * k * s / under, t / under};
 }
 template <class R>
-FN C sin(C x) { return over_i(sinh(times_i(x))); }
+FN C sin(C x) {
+  return over_i(sinh(times_i(x)));
+}
 template <class R>
-FN C cos(C x) { return cosh(times_i(x)); }
+FN C cos(C x) {
+  return cosh(times_i(x));
+}
 template <class R>
-FN C tan(C x) { return over_i(tanh(times_i(x))); }
+FN C tan(C x) {
+  return over_i(tanh(times_i(x)));
+}
 template <class R>
 FN C asin(C x) {
   const C below = sqrt(C{1 - x.re, -x.im}), above = sqrt(C{1 + x.re, x.im});
@@ -214,7 +259,9 @@ FN C acosh(C x) {
   return {asinh((conj(below) * above).re), 2 * atan2(below.im, above.re)};
 }
 template <class R>
-FN C asinh(C x) { return over_i(asin(times_i(x))); }
+FN C asinh(C x) {
+  return over_i(asin(times_i(x)));
+}
 // log1p(4a / ((1 - a)^2 + b^2)) / 4 + i atan2(2b, (1 - a)(1 + a) - b^2) / 2
 template <class R>
 FN C atanh(C x) {
@@ -227,7 +274,9 @@ FN C atanh(C x) {
   return {with_sign(re, a), atan2(2 * b, (1 - a) * (1 + a) - b * b) / 2};
 }
 template <class R>
-FN C atan(C x) { return over_i(atanh(times_i(x))); }
+FN C atan(C x) {
+  return over_i(atanh(times_i(x)));
+}
 template <class R>
 FN C logistic(C x) {
   const C one{(R)1, (R)0}, e = exp(x.re < 0 ? x : -x);
@@ -236,8 +285,7 @@ FN C logistic(C x) {
 template <class R>
 FN C pow(C x, C y) {
   if (y.re == 0 && y.im == 0) return {(R)1, (R)0};
-  if (x.re == 0 && x.im == 0)
-    return y.re > 0 ? C{(R)0, (R)0} : C{NOT_A_NUMBER(R), NOT_A_NUMBER(R)};
+  if (x.re == 0 && x.im == 0) return y.re > 0 ? C{(R)0, (R)0} : C{NOT_A_NUMBER(R), NOT_A_NUMBER(R)};
   return exp(y * log(x));
 }
 template <class R>
@@ -247,25 +295,25 @@ FN C integer_pow(C x, i64 y) {
   return y < 0 ? reciprocal(z) : z;
 }
 template <class R, class From>
-struct conversion<C, From> { FN C of(From x) { return {(R)x, (R)0}; } };
+struct conversion<C, From> {
+  FN C of(From x) { return {(R)x, (R)0}; }
+};
 template <class R, class From>
-struct conversion<C, complex_of<From> > { FN C of(complex_of<From> x) { return {(R)x.re, (R)x.im}; } };
+struct conversion<C, complex_of<From>> {
+  FN C of(complex_of<From> x) { return {(R)x.re, (R)x.im}; }
+};
 }  // namespace op
 #undef C
 
 namespace monoid {
 template <class R>
-struct sum<complex_of<R> > {
+struct sum<complex_of<R>> {
   FN complex_of<R> none() { return {(R)0, (R)0}; }
   __device__ complex_of<R> operator()(complex_of<R> x, complex_of<R> y) const { return x + y; }
 };
 template <class R>
-struct prod<complex_of<R> > {
+struct prod<complex_of<R>> {
   FN complex_of<R> none() { return {(R)1, (R)0}; }
   __device__ complex_of<R> operator()(complex_of<R> x, complex_of<R> y) const { return x * y; }
 };
 }  // namespace monoid
-)prelude";
-}
-
-}  // namespace tidu::cuda_detail
