@@ -121,109 +121,139 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-}  // namespace
-
-Plan plan_reduction(const Body& body, int multiprocessors) {
+// A fusion whose results are reductions and, perhaps, elements that are reduced.
+struct Reductions {
+  explicit Reductions(const Body& body) {
+    for (std::uint32_t k = 0; k < body.results.size(); ++k) {
+      const Piece& piece = body.pieces[body.results[k]];
+      if (piece.op && is_fold(*piece.op, body.pieces[piece.in[0]].type)) {
+        folds.push_back(fold_of(*piece.op, body.pieces[piece.in[0]].type, piece.type));
+        fold_results.push_back(k);
+        if (first == nullptr) first = &piece;
+      } else {
+        whole_results.push_back(k);
+      }
+    }
+    if (first == nullptr) throw Error(ErrorKind::internal, "plan_reduction: expected a reduction");
+  }
   std::vector<Fold> folds;
   std::vector<std::uint32_t> fold_results, whole_results;  // positions among the results
   const Piece* first = nullptr;
-  for (std::uint32_t k = 0; k < body.results.size(); ++k) {
-    const Piece& piece = body.pieces[body.results[k]];
-    if (piece.op && is_fold(*piece.op, body.pieces[piece.in[0]].type)) {
-      folds.push_back(fold_of(*piece.op, body.pieces[piece.in[0]].type, piece.type));
-      fold_results.push_back(k);
-      if (first == nullptr) first = &piece;
-    } else {
-      whole_results.push_back(k);
-    }
-  }
-  if (first == nullptr) throw Error(ErrorKind::internal, "plan_reduction: expected a reduction");
-  const FoldShape shape(body.pieces[first->in[0]].type.shape(), folded_axes(*first->op));
-  const Geometry g = geometry_of(shape.kept, shape.reduced, shape.rows, multiprocessors);
+};
 
-  Writer writer(body);
-  std::string loop;
-  if (shape.reduced > 0) {
-    const Writer::Index index = shape.index(writer, "o", "r");
-    const std::string in_order = shape.place("o", "c");
-    if (!in_order.empty()) writer.pack_at(index);
-    for (std::size_t k = 0; k < folds.size(); ++k) {
-      const Piece& piece = body.pieces[body.results[fold_results[k]]];
-      const std::string value = writer.value(piece.in[0], index), a = "a" + std::to_string(k);
-      writer.line(a + " = " + folds[k].join(a, folds[k].one(value, "r")) + ";");
-    }
-    for (const std::uint32_t k : whole_results) {
-      const std::string value = writer.value(body.results[k], index), n = std::to_string(k);
-      writer.line(in_order.empty()
-                      ? "if (live) store(q" + n + "[" + writer.place(index) + "], " + value + ");"
-                      : "store(y" + n + ", " + value + ");");
-    }
-    if (in_order.empty()) {
-      loop = one_by_one(g, writer.text());
-    } else {
-      Packs packs(body, writer.take_packed(), whole_results);
-      if (g.rows) packs.widen({g.elements, g.part});
-      packs.look_ahead(4, writer.text());
-      const std::string width = std::to_string(packs.width) + "u";
-      loop = packs.function("r", writer.text()) + packs.alignment() +
-             packs.loop("begin + lane * " + width, "end", std::to_string(g.lanes * packs.width) + "u",
-                        in_order, "live");
-    }
+// The loop of one thread, which reduces into a0, a1, … and stores what is not reduced.
+std::string loop_of(const Body& body, const Reductions& of, const FoldShape& shape, const Geometry& g,
+                    Writer& writer) {
+  if (shape.reduced <= 0) return {};
+  const Writer::Index index = shape.index(writer, "o", "r");
+  const std::string in_order = shape.place("o", "c");
+  if (!in_order.empty()) writer.pack_at(index);
+  for (std::size_t k = 0; k < of.folds.size(); ++k) {
+    const Piece& piece = body.pieces[body.results[of.fold_results[k]]];
+    const std::string value = writer.value(piece.in[0], index), a = "a" + std::to_string(k);
+    writer.line(a + " = " + of.folds[k].join(a, of.folds[k].one(value, "r")) + ";");
   }
-  const bool split = g.parts > 1;
-  std::vector<std::string> parameters{operand_parameters(body)};
+  for (const std::uint32_t k : of.whole_results) {
+    const std::string value = writer.value(body.results[k], index), n = std::to_string(k);
+    writer.line(in_order.empty() ? "if (live) store(q" + n + "[" + writer.place(index) + "], " + value + ");"
+                                 : "store(y" + n + ", " + value + ");");
+  }
+  if (in_order.empty()) return one_by_one(g, writer.text());
+  Packs packs(body, writer.take_packed(), of.whole_results);
+  if (g.rows) packs.widen({g.elements, g.part});
+  packs.look_ahead(4, writer.text());
+  const std::string width = std::to_string(packs.width) + "u";
+  return packs.function("r", writer.text()) + packs.alignment() +
+         packs.loop("begin + lane * " + width, "end", std::to_string(g.lanes * packs.width) + "u", in_order,
+                    "live");
+}
+
+// A kernel's parameters and arguments, alike.
+struct Interface {
+  std::vector<std::string> parameters;
   std::vector<Argument> arguments;
-  for (std::size_t i = 0; i < body.operands.size(); ++i) arguments.push_back(argument(operand(i)));
-  for (const std::uint32_t k : whole_results) {
-    parameters.push_back(std::string(memory_name(body.pieces[body.results[k]].type.dtype())) +
-                         "* __restrict__ q" + std::to_string(k));
-    arguments.push_back(argument(result(k)));
+  void add(std::string parameter, Argument argument) {
+    parameters.push_back(std::move(parameter));
+    arguments.push_back(std::move(argument));
   }
-  // What folds leave: results, or parts of them in scratch memory.
-  std::vector<std::string> final_parameters, part_parameters, partial_reads;
-  std::vector<Argument> final_arguments, part_arguments;
-  std::string finals, partials, joins;
+  void add(const Interface& more) {
+    parameters.insert(parameters.end(), more.parameters.begin(), more.parameters.end());
+    arguments.insert(arguments.end(), more.arguments.begin(), more.arguments.end());
+  }
+};
+
+// What a kernel does with a0, a1, …: stores results, or parts of them in scratch memory, which a second
+// kernel reads and joins.
+struct Endings {
+  Endings(const Reductions& of, const Geometry& g) {
+    const std::string results = std::to_string(g.results) + "ull";
+    for (std::size_t k = 0; k < of.folds.size(); ++k) {
+      const Fold& fold = of.folds[k];
+      const std::string n = std::to_string(of.fold_results[k]), a = "a" + std::to_string(k);
+      const Argument part = argument(scratch(scratch_bytes));
+      final_results.add(std::string(memory_name(fold.dtype)) + "* __restrict__ q" + n,
+                        argument(result(of.fold_results[k])));
+      written_parts.add(fold.accumulator + "* __restrict__ s" + n, part);
+      read_parts.add("const " + fold.accumulator + "* __restrict__ s" + n, part);
+      scratch_bytes += aligned(static_cast<std::size_t>(g.results * g.parts) * fold.bytes);
+      store_results += "  store(q" + n + "[o], " + fold.get(a) + ");\n";
+      store_parts += "  s" + n + "[block_y() * " + results + " + o] = " + a + ";\n";
+      join_parts += "  " + a + " = " + fold.join(a, "s" + n + "[r * " + results + " + o]") + ";\n";
+    }
+  }
+  Interface final_results, written_parts, read_parts;
+  std::string store_results, store_parts, join_parts;
   std::size_t scratch_bytes = 0;
-  const std::string results = std::to_string(g.results) + "ull";
-  for (std::size_t k = 0; k < folds.size(); ++k) {
-    const std::string n = std::to_string(fold_results[k]), a = "a" + std::to_string(k);
-    final_parameters.push_back(std::string(memory_name(folds[k].dtype)) + "* __restrict__ q" + n);
-    final_arguments.push_back(argument(result(fold_results[k])));
-    finals += "  store(q" + n + "[o], " + folds[k].get(a) + ");\n";
-    part_parameters.push_back(folds[k].accumulator + "* __restrict__ s" + n);
-    partial_reads.push_back("const " + folds[k].accumulator + "* __restrict__ s" + n);
-    part_arguments.push_back(argument(scratch(scratch_bytes)));
-    scratch_bytes += aligned(static_cast<std::size_t>(g.results * g.parts) * folds[k].bytes);
-    partials += "  s" + n + "[block_y() * " + results + " + o] = " + a + ";\n";
-    joins += "  " + a + " = " + folds[k].join(a, "s" + n + "[r * " + results + " + o]") + ";\n";
-  }
-  const bool wide = is_wide(body);
-  const auto append = [](auto& to, const auto& more) { to.insert(to.end(), more.begin(), more.end()); };
-  append(parameters, split ? part_parameters : final_parameters);
-  append(arguments, split ? part_arguments : final_arguments);
+};
+
+Interface operands_and_whole_results(const Body& body, const Reductions& of) {
+  Interface interface {
+    {operand_parameters(body)}, {}
+  };
+  for (std::size_t i = 0; i < body.operands.size(); ++i) interface.arguments.push_back(argument(operand(i)));
+  for (const std::uint32_t k : of.whole_results)
+    interface.add(std::string(memory_name(body.pieces[body.results[k]].type.dtype())) + "* __restrict__ q" +
+                      std::to_string(k),
+                  argument(result(k)));
+  return interface;
+}
+
+}  // namespace
+
+Plan plan_reduction(const Body& body, int multiprocessors) {
+  const Reductions of(body);
+  const FoldShape shape(body.pieces[of.first->in[0]].type.shape(), folded_axes(*of.first->op));
+  const Geometry g = geometry_of(shape.kept, shape.reduced, shape.rows, multiprocessors);
+  Writer writer(body);
+  const std::string loop = loop_of(body, of, shape, g, writer);
+  const bool split = g.parts > 1, wide = is_wide(body);
+  Endings ends(of, g);
+  Interface interface = operands_and_whole_results(body, of);
+  interface.add(split ? ends.written_parts : ends.final_results);
   Plan plan;
   plan.supported = true;
-  Launch launch = launch_of(
-      g, name_of(body),
-      around(g, folds, wide, joined(parameters) + writer.parameter_list(), loop, split ? partials : finals),
-      multiprocessors);
-  launch.arguments = std::move(arguments);
+  Launch launch = launch_of(g, name_of(body),
+                            around(g, of.folds, wide, joined(interface.parameters) + writer.parameter_list(),
+                                   loop, split ? ends.store_parts : ends.store_results),
+                            multiprocessors);
+  launch.arguments = std::move(interface.arguments);
   for (const std::int64_t value : writer.parameters()) launch.arguments.push_back(argument(value));
   plan.steps.emplace_back(std::move(launch));
   if (!split) return plan;
 
-  plan.scratch_bytes = scratch_bytes;
+  plan.scratch_bytes = ends.scratch_bytes;
   Geometry second;
   second.results = g.results;
   second.elements = second.part = g.parts;
   second.rows = false;
   second.lanes = 256 / std::min<std::int64_t>(32, power_of_two(g.results));
-  append(partial_reads, final_parameters);
-  append(part_arguments, final_arguments);
-  Launch last = launch_of(
-      second, name_of(body) + "_parts",
-      around(second, folds, wide, joined(partial_reads), one_by_one(second, joins), finals), multiprocessors);
-  last.arguments = std::move(part_arguments);
+  Interface& read = ends.read_parts;
+  read.add(ends.final_results);
+  Launch last = launch_of(second, name_of(body) + "_parts",
+                          around(second, of.folds, wide, joined(read.parameters),
+                                 one_by_one(second, ends.join_parts), ends.store_results),
+                          multiprocessors);
+  last.arguments = std::move(read.arguments);
   plan.steps.emplace_back(std::move(last));
   return plan;
 }

@@ -74,129 +74,193 @@ std::string text_of_passes(std::vector<Pass> all, std::int64_t elements, const R
   return text;
 }
 
-}  // namespace
+// The kernel of a fusion of rows: passes along a row, and what is computed of the row after each.
+class RowsKernel {
+ public:
+  RowsKernel(const Body& body, const std::vector<bool>& of_rows, int multiprocessors)
+      : body_(body),
+        of_rows_(of_rows),
+        multiprocessors_(multiprocessors),
+        shape_(shape_of(body)),
+        rows_(rows_of(shape_.kept, shape_.reduced, multiprocessors)),
+        writer_(body) {
+    find_passes();
+  }
+  Plan plan();
 
-Plan plan_rows(const Body& body, const std::vector<bool>& of_rows, int multiprocessors) {
-  // In which pass along the row a value can be known.
-  std::vector<std::uint32_t> pass(body.pieces.size(), 0);
-  std::optional<FoldShape> shape;
-  for (std::size_t i = 0; i < body.pieces.size(); ++i) {
-    const Piece& piece = body.pieces[i];
-    for (const std::uint32_t in : piece.in) pass[i] = std::max(pass[i], pass[in]);
-    if (!is_fold_piece(body, piece)) continue;
-    ++pass[i];
-    if (!shape) shape.emplace(body.pieces[piece.in[0]].type.shape(), folded_axes(*piece.op));
+ private:
+  using Index = std::uint32_t;
+  static FoldShape shape_of(const Body& body);
+  void find_passes();
+  Fold fold_at(Index i) const {
+    const Piece& piece = body_.pieces[i];
+    return fold_of(*piece.op, body_.pieces[piece.in[0]].type, piece.type);
   }
-  if (!shape) throw Error(ErrorKind::internal, "plan_rows: expected a fold");
-  std::uint32_t passes = 0;
-  for (std::size_t i = 0; i < body.pieces.size(); ++i) {
-    if (is_fold_piece(body, body.pieces[i])) passes = std::max(passes, pass[i]);
-  }
-  for (const std::uint32_t id : body.results) {
-    if (!of_rows[id]) passes = std::max(passes, pass[id] + 1);
-  }
-  const Rows rows = rows_of(shape->kept, shape->reduced, multiprocessors);
-  const std::int64_t at_once = rows.threads / rows.lanes;
-  const std::string lanes = std::to_string(rows.lanes) + "u", results = std::to_string(shape->kept) + "ull",
-                    together = std::to_string(at_once) + "u", threads = std::to_string(rows.threads);
+  /// The reductions that end with a pass.
+  std::vector<Index> folds_of(std::uint32_t pass) const;
+  void write_values_of_rows(std::uint32_t pass);
+  Pass write_pass(std::uint32_t pass, const std::vector<Index>& folds);
+  void write_folded(Index i);
+  void write_results_of_rows();
+  Launch launch(const std::string& text) const;
+  std::string around(const std::string& parameters, const std::string& text) const;
 
-  Writer writer(body);
-  const std::string in_order = shape->place("o", "c");
-  if (in_order.empty()) throw Error(ErrorKind::internal, "plan_rows: expected rows in the order of memory");
-  std::vector<Pass> written;
-  const auto write_rows = [&](std::uint32_t when) {
-    for (std::uint32_t i = 0; i < body.pieces.size(); ++i) {
-      if (!of_rows[i] || pass[i] != when || is_fold_piece(body, body.pieces[i])) continue;
-      writer.fix(i, writer.value(i, writer.by_place(body.pieces[i].type.shape(), "o")));
-    }
-  };
-  write_rows(0);
-  for (std::uint32_t p = 0; p < passes; ++p) {
-    std::vector<std::uint32_t> folds;
-    for (std::uint32_t i = 0; i < body.pieces.size(); ++i) {
-      if (is_fold_piece(body, body.pieces[i]) && pass[i] == p + 1) folds.push_back(i);
-    }
-    const auto fold_at = [&](std::uint32_t i) {
-      const Piece& piece = body.pieces[i];
-      return fold_of(*piece.op, body.pieces[piece.in[0]].type, piece.type);
-    };
-    for (const std::uint32_t i : folds) {
-      const Fold fold = fold_at(i);
-      writer.line(fold.accumulator + " a" + std::to_string(i) + " = " + fold.none() + ";");
-    }
-    std::string before = writer.take_text();
-    writer.open_scope();
-    const Writer::Index index = shape->index(writer, "o", "r");
-    writer.pack_at(index);
-    for (const std::uint32_t i : folds) {
-      const Fold fold = fold_at(i);
-      const std::string a = "a" + std::to_string(i), value = writer.value(body.pieces[i].in[0], index);
-      writer.line(a + " = " + fold.join(a, fold.one(value, "r")) + ";");
-    }
-    std::vector<std::uint32_t> left;
-    for (std::uint32_t k = 0; k < body.results.size(); ++k) {
-      const std::uint32_t id = body.results[k];
-      if (of_rows[id] || pass[id] != p) continue;
-      const std::string value = writer.value(id, index);
-      writer.line("store(y" + std::to_string(k) + ", " + value + ");");
-      left.push_back(k);
-    }
-    writer.close_scope();
-    written.push_back({std::move(before), writer.take_text(), Packs(body, writer.take_packed(), left)});
-    for (const std::uint32_t i : folds) {
-      const Fold fold = fold_at(i);
-      const std::string a = "a" + std::to_string(i);
-      std::string folded = a;
-      if (rows.lanes > 32) {
-        folded = "together::block_fold(" + a + ", " + fold.function + "(), " + fold.none() + ")";
-      } else if (rows.lanes > 1) {
-        folded = "together::lanes_fold(" + a + ", " + fold.function + "(), " + lanes + ")";
-      }
-      const std::string all = writer.define(fold.accumulator, folded);
-      std::string value = fold.get(all);
-      if (fold.dtype == f16 || fold.dtype == bf16)
-        value = "rounded<" + std::string(memory_name(fold.dtype)) + ">::of(" + value + ")";
-      writer.fix(i, writer.define(value_name(fold.dtype), value));
-    }
-    write_rows(p + 1);
-  }
-  for (std::size_t k = 0; k < body.results.size(); ++k) {
-    const std::uint32_t id = body.results[k];
-    if (!of_rows[id]) continue;
-    const std::string value = writer.value(id, writer.by_place(body.pieces[id].type.shape(), "o"));
-    writer.line("if (live && lane == 0) store(q" + std::to_string(k) + "[o], " + value + ");");
-  }
+  const Body& body_;
+  const std::vector<bool>& of_rows_;
+  int multiprocessors_;
+  FoldShape shape_;
+  Rows rows_;
+  Writer writer_;
+  std::vector<std::uint32_t> pass_;  ///< by piece: in which pass along the row its value can be known
+  std::uint32_t num_passes_ = 0;
+};
 
-  const std::string after = writer.take_text(),
-                    loops = text_of_passes(std::move(written), shape->reduced, rows, in_order);
+FoldShape RowsKernel::shape_of(const Body& body) {
+  for (const Piece& piece : body.pieces) {
+    if (is_fold_piece(body, piece))
+      return FoldShape(body.pieces[piece.in[0]].type.shape(), folded_axes(*piece.op));
+  }
+  throw Error(ErrorKind::internal, "plan_rows: expected a reduction");
+}
 
-  std::string parameters = operand_parameters(body);
+void RowsKernel::find_passes() {
+  pass_.resize(body_.pieces.size());
+  for (std::size_t i = 0; i < body_.pieces.size(); ++i) {
+    const Piece& piece = body_.pieces[i];
+    for (const Index in : piece.in) pass_[i] = std::max(pass_[i], pass_[in]);
+    if (!is_fold_piece(body_, piece)) continue;
+    ++pass_[i];
+    num_passes_ = std::max(num_passes_, pass_[i]);
+  }
+  for (const Index id : body_.results) {
+    if (!of_rows_[id]) num_passes_ = std::max(num_passes_, pass_[id] + 1);
+  }
+}
+
+std::vector<RowsKernel::Index> RowsKernel::folds_of(std::uint32_t pass) const {
+  std::vector<Index> folds;
+  for (Index i = 0; i < body_.pieces.size(); ++i) {
+    if (is_fold_piece(body_, body_.pieces[i]) && pass_[i] == pass + 1) folds.push_back(i);
+  }
+  return folds;
+}
+
+void RowsKernel::write_values_of_rows(std::uint32_t pass) {
+  for (Index i = 0; i < body_.pieces.size(); ++i) {
+    if (!of_rows_[i] || pass_[i] != pass || is_fold_piece(body_, body_.pieces[i])) continue;
+    writer_.fix(i, writer_.value(i, writer_.by_place(body_.pieces[i].type.shape(), "o")));
+  }
+}
+
+Pass RowsKernel::write_pass(std::uint32_t pass, const std::vector<Index>& folds) {
+  for (const Index i : folds) {
+    const Fold fold = fold_at(i);
+    writer_.line(fold.accumulator + " a" + std::to_string(i) + " = " + fold.none() + ";");
+  }
+  std::string before = writer_.take_text();
+  writer_.open_scope();
+  const Writer::Index index = shape_.index(writer_, "o", "r");
+  writer_.pack_at(index);
+  for (const Index i : folds) {
+    const Fold fold = fold_at(i);
+    const std::string a = "a" + std::to_string(i), value = writer_.value(body_.pieces[i].in[0], index);
+    writer_.line(a + " = " + fold.join(a, fold.one(value, "r")) + ";");
+  }
+  std::vector<std::uint32_t> stored;
+  for (std::uint32_t k = 0; k < body_.results.size(); ++k) {
+    const Index id = body_.results[k];
+    if (of_rows_[id] || pass_[id] != pass) continue;
+    const std::string value = writer_.value(id, index);
+    writer_.line("store(y" + std::to_string(k) + ", " + value + ");");
+    stored.push_back(k);
+  }
+  writer_.close_scope();
+  std::string text = writer_.take_text();
+  return {std::move(before), std::move(text), Packs(body_, writer_.take_packed(), stored)};
+}
+
+// The value of a reduction, of what each thread of the row has.
+void RowsKernel::write_folded(Index i) {
+  const Fold fold = fold_at(i);
+  const std::string a = "a" + std::to_string(i);
+  std::string folded = a;
+  if (rows_.lanes > 32) {
+    folded = "together::block_fold(" + a + ", " + fold.function + "(), " + fold.none() + ")";
+  } else if (rows_.lanes > 1) {
+    folded = "together::lanes_fold(" + a + ", " + fold.function + "(), " + std::to_string(rows_.lanes) + "u)";
+  }
+  const std::string all = writer_.define(fold.accumulator, folded);
+  std::string value = fold.get(all);
+  if (fold.dtype == f16 || fold.dtype == bf16)
+    value = "rounded<" + std::string(memory_name(fold.dtype)) + ">::of(" + value + ")";
+  writer_.fix(i, writer_.define(value_name(fold.dtype), value));
+}
+
+void RowsKernel::write_results_of_rows() {
+  for (std::size_t k = 0; k < body_.results.size(); ++k) {
+    const Index id = body_.results[k];
+    if (!of_rows_[id]) continue;
+    const std::string value = writer_.value(id, writer_.by_place(body_.pieces[id].type.shape(), "o"));
+    writer_.line("if (live && lane == 0) store(q" + std::to_string(k) + "[o], " + value + ");");
+  }
+}
+
+// The kernel's text around what is done for the row o.
+std::string RowsKernel::around(const std::string& parameters, const std::string& text) const {
+  const std::string lanes = std::to_string(rows_.lanes) + "u", results = std::to_string(shape_.kept) + "ull",
+                    at_once = std::to_string(rows_.threads / rows_.lanes) + "u";
+  return "typedef " + std::string(is_wide(body_) ? "u64" : "u32") + " index_t;\n" +
+         "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(rows_.threads) + ", " +
+         std::to_string(std::max<std::int64_t>(1, 512 / rows_.threads)) + ") ENTRY(" + parameters + ") {\n" +
+         "  const u32 lane = thread_index() % " + lanes + ", among = thread_index() / " + lanes + ";\n" +
+         "  for (u64 base = (u64)block_x() * " + at_once + "; base < " + results +
+         "; base += (u64)grid_x() * " + at_once + ") {\n" + "  const bool live = base + among < " + results +
+         ";\n" + "  const index_t o = (index_t)(live ? base + among : " + results + " - 1);\n" + text +
+         "  }\n}\n";
+}
+
+Launch RowsKernel::launch(const std::string& text) const {
+  std::string parameters = operand_parameters(body_);
   Launch launch;
-  for (std::size_t i = 0; i < body.operands.size(); ++i) launch.arguments.push_back(argument(operand(i)));
-  for (std::size_t k = 0; k < body.results.size(); ++k) {
+  for (std::size_t i = 0; i < body_.operands.size(); ++i) launch.arguments.push_back(argument(operand(i)));
+  for (std::size_t k = 0; k < body_.results.size(); ++k) {
     parameters += (parameters.empty() ? "" : ", ") +
-                  std::string(memory_name(body.pieces[body.results[k]].type.dtype())) + "* __restrict__ q" +
+                  std::string(memory_name(body_.pieces[body_.results[k]].type.dtype())) + "* __restrict__ q" +
                   std::to_string(k);
     launch.arguments.push_back(argument(result(k)));
   }
-  parameters += writer.parameter_list();
-  for (const std::int64_t value : writer.parameters()) launch.arguments.push_back(argument(value));
-  std::string text = "typedef " + std::string(is_wide(body) ? "u64" : "u32") + " index_t;\n";
-  text += "extern \"C\" __global__ void __launch_bounds__(" + threads + ", " +
-          std::to_string(std::max<std::int64_t>(1, 512 / rows.threads)) + ") ENTRY(" + parameters + ") {\n";
-  text += "  const u32 lane = thread_index() % " + lanes + ", among = thread_index() / " + lanes + ";\n";
-  text += "  for (u64 base = (u64)block_x() * " + together + "; base < " + results +
-          "; base += (u64)grid_x() * " + together + ") {\n";
-  text += "  const bool live = base + among < " + results + ";\n";
-  text += "  const index_t o = (index_t)(live ? base + among : " + results + " - 1);\n";
-  text += loops + after + "  }\n}\n";
-  launch.kernel = make_kernel("rows_" + name_of(body), std::move(text));
-  launch.block = static_cast<std::uint32_t>(rows.threads);
-  launch.grid[0] = blocks_for(shape->kept, at_once, 2 * multiprocessors);
+  parameters += writer_.parameter_list();
+  for (const std::int64_t value : writer_.parameters()) launch.arguments.push_back(argument(value));
+  launch.kernel = make_kernel("rows_" + name_of(body_), around(parameters, text));
+  launch.block = static_cast<std::uint32_t>(rows_.threads);
+  launch.grid[0] = blocks_for(shape_.kept, rows_.threads / rows_.lanes, 2 * multiprocessors_);
+  return launch;
+}
+
+Plan RowsKernel::plan() {
+  const std::string in_order = shape_.place("o", "c");
+  if (in_order.empty()) throw Error(ErrorKind::internal, "plan_rows: expected rows in the order of memory");
+  std::vector<Pass> passes;
+  write_values_of_rows(0);
+  for (std::uint32_t p = 0; p < num_passes_; ++p) {
+    const std::vector<Index> folds = folds_of(p);
+    passes.push_back(write_pass(p, folds));
+    for (const Index i : folds) write_folded(i);
+    write_values_of_rows(p + 1);
+  }
+  write_results_of_rows();
+  const std::string after = writer_.take_text(),
+                    loops = text_of_passes(std::move(passes), shape_.reduced, rows_, in_order);
   Plan plan;
   plan.supported = true;
-  plan.steps.emplace_back(std::move(launch));
+  plan.steps.emplace_back(launch(loops + after));
   return plan;
+}
+
+}  // namespace
+
+Plan plan_rows(const Body& body, const std::vector<bool>& of_rows, int multiprocessors) {
+  return RowsKernel(body, of_rows, multiprocessors).plan();
 }
 
 }  // namespace tidu::cuda_detail

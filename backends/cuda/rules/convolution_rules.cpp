@@ -202,89 +202,143 @@ BufferRef moved(BufferRef place, std::int64_t elements, DType dtype) {
   return place;
 }
 
-void append_products_of(Plan& plan, const Shapes& s, const PlanRequest& request) {
-  constexpr std::int64_t max_bytes = std::int64_t{256} << 20, max_groups = 16;
-  const DType dtype = request.out[0].dtype();
-  const auto element = static_cast<std::int64_t>(size_of(dtype));
-  const std::int64_t terms = s.terms * s.places, features = s.groups * s.results;
-  const bool features_last = s.lhs_feature == 1 || s.axes.empty();
-  // Results lie as (window, feature), as (batch, feature, place), or are put into their order afterwards.
-  const bool places_last = in_order(s.specs[2], false) && s.groups <= max_groups && s.windows > 1;
-  const bool ordered = places_last || in_order(s.specs[2], true) || (s.windows == 1 && s.out_feature == 1);
-  const BufferRef out = ordered ? result() : take_scratch(plan, request.out[0].bytes());
-  const KernelMatrix kernel = kernel_matrix(plan, s, features_last, request);
+// A convolution as matmuls of patches and the kernel, some batch entries at a time.
+class PatchMatmuls {
+ public:
+  PatchMatmuls(Plan& plan, const Shapes& shapes, const PlanRequest& request);
+  void append();
 
-  const bool as_it_is = meets_itself(s) && (places_last ? in_order(s.specs[0], false) && !features_last
-                                                        : in_order(s.specs[0], true));
-  std::int64_t chunk = s.batch;
-  Patches patches{operand(0), 0, s.lhs_batch, 0, 0};
-  if (as_it_is) {
-    patches.group = s.terms * s.lhs_feature;
-    patches.window = places_last ? 1 : s.groups * s.terms;
-    patches.term = s.lhs_feature;
+ private:
+  static constexpr std::int64_t max_bytes = std::int64_t{256} << 20, max_groups = 16;
+  /// Where patches lie, and how many batch entries at a time have theirs.
+  Patches place_patches();
+  void append_places_last(const Patches& patches, std::int64_t first, std::int64_t entries);
+  void append_features_last(const Patches& patches, std::int64_t first, std::int64_t windows);
+  Products products() const;
+  void append_order();
+
+  Plan& plan_;
+  const Shapes& s_;
+  const PlanRequest& request_;
+  DType dtype_;
+  std::int64_t terms_, features_;
+  bool features_last_;  ///< of lhs
+  bool places_last_;    ///< results lie as (batch, feature, place); else as (window, feature)
+  bool ordered_;        ///< as the result has them
+  bool as_it_is_;       ///< lhs has its patches in their order
+  std::int64_t chunk_;
+  BufferRef out_;
+  KernelMatrix kernel_;
+};
+
+PatchMatmuls::PatchMatmuls(Plan& plan, const Shapes& s, const PlanRequest& request)
+    : plan_(plan), s_(s), request_(request), dtype_(request.out[0].dtype()) {
+  terms_ = s.terms * s.places;
+  features_ = s.groups * s.results;
+  features_last_ = s.lhs_feature == 1 || s.axes.empty();
+  places_last_ = in_order(s.specs[2], false) && s.groups <= max_groups && s.windows > 1;
+  ordered_ = places_last_ || in_order(s.specs[2], true) || (s.windows == 1 && s.out_feature == 1);
+  out_ = ordered_ ? result() : take_scratch(plan, request.out[0].bytes());
+  kernel_ = kernel_matrix(plan, s, features_last_, request);
+  as_it_is_ = meets_itself(s) &&
+              (places_last_ ? in_order(s.specs[0], false) && !features_last_ : in_order(s.specs[0], true));
+  chunk_ = s.batch;
+}
+
+Patches PatchMatmuls::place_patches() {
+  Patches patches{operand(0), 0, s_.lhs_batch, 0, 0};
+  if (as_it_is_) {
+    patches.group = s_.terms * s_.lhs_feature;
+    patches.window = places_last_ ? 1 : s_.groups * s_.terms;
+    patches.term = s_.lhs_feature;
   } else {
-    const std::int64_t entry = s.windows * terms * s.groups * element;
-    chunk = std::clamp<std::int64_t>(max_bytes / entry, 1, s.batch);
-    patches.at = take_scratch(plan, static_cast<std::size_t>(chunk * entry));
+    const std::int64_t entry = s_.windows * terms_ * s_.groups * static_cast<std::int64_t>(size_of(dtype_));
+    chunk_ = std::clamp<std::int64_t>(max_bytes / entry, 1, s_.batch);
+    patches.at = take_scratch(plan_, static_cast<std::size_t>(chunk_ * entry));
   }
-  for (std::int64_t first = 0; first < s.batch; first += chunk) {
-    const std::int64_t entries = std::min(chunk, s.batch - first), windows = entries * s.windows;
-    if (!as_it_is) {
-      patches.group = windows * terms;
-      patches.term = features_last ? 1 : windows;
-      patches.window = features_last ? terms : 1;
-      patches.entry = patches.window * s.windows;
-      append_patches(plan, s, patches, features_last, first, entries, request);
+  return patches;
+}
+
+void PatchMatmuls::append() {
+  Patches patches = place_patches();
+  for (std::int64_t first = 0; first < s_.batch; first += chunk_) {
+    const std::int64_t entries = std::min(chunk_, s_.batch - first), windows = entries * s_.windows;
+    if (!as_it_is_) {
+      patches.group = windows * terms_;
+      patches.term = features_last_ ? 1 : windows;
+      patches.window = features_last_ ? terms_ : 1;
+      patches.entry = patches.window * s_.windows;
+      append_patches(plan_, s_, patches, features_last_, first, entries, request_);
     }
-    Products p;
-    p.dtype = dtype;
-    p.k = terms;
-    if (places_last) {
-      p.batch = entries;
-      p.m = s.results;
-      p.n = s.windows;
-      p.a_row = kernel.result;
-      p.a_column = kernel.term;
-      p.b_matrix = patches.entry;
-      p.b_row = patches.term;
-      p.b_column = patches.window;
-      p.out_row = s.windows;
-      p.out_matrix = features * s.windows;
-      for (std::int64_t g = 0; g < s.groups; ++g) {
-        p.a = moved(kernel.at, g * kernel.group, dtype);
-        p.b = moved(patches.at, g * patches.group, dtype);
-        p.out = moved(out, first * p.out_matrix + g * s.results * s.windows, dtype);
-        append_products(plan, p, request);
-      }
-      continue;
+    if (places_last_) {
+      append_places_last(patches, first, entries);
+    } else {
+      append_features_last(patches, first, windows);
     }
-    p.batch = s.groups;
-    p.m = windows;
-    p.n = s.results;
-    p.a = patches.at;
-    p.a_matrix = patches.group;
-    p.a_row = patches.window;
-    p.a_column = patches.term;
-    p.b = kernel.at;
-    p.b_matrix = kernel.group;
-    p.b_row = kernel.term;
-    p.b_column = kernel.result;
-    p.out = moved(out, first * s.windows * features, dtype);
-    p.out_row = features;
-    p.out_matrix = s.results;
-    append_products(plan, p, request);
   }
-  if (ordered) return;
-  // From (batch, places, feature) to the order of the result's axes.
-  Shape shape{s.batch};
-  for (const Axis& axis : s.axes) shape.push_back(axis.out);
-  shape.push_back(features);
+  if (!ordered_) append_order();
+}
+
+Products PatchMatmuls::products() const {
+  Products p;
+  p.dtype = dtype_;
+  p.k = terms_;
+  return p;
+}
+
+// For each group the kernel times patches, a matrix for each batch entry.
+void PatchMatmuls::append_places_last(const Patches& patches, std::int64_t first, std::int64_t entries) {
+  Products p = products();
+  p.batch = entries;
+  p.m = s_.results;
+  p.n = s_.windows;
+  p.a_row = kernel_.result;
+  p.a_column = kernel_.term;
+  p.b_matrix = patches.entry;
+  p.b_row = patches.term;
+  p.b_column = patches.window;
+  p.out_row = s_.windows;
+  p.out_matrix = features_ * s_.windows;
+  for (std::int64_t g = 0; g < s_.groups; ++g) {
+    p.a = moved(kernel_.at, g * kernel_.group, dtype_);
+    p.b = moved(patches.at, g * patches.group, dtype_);
+    p.out = moved(out_, first * p.out_matrix + g * s_.results * s_.windows, dtype_);
+    append_products(plan_, p, request_);
+  }
+}
+
+// Patches times the kernel, a matrix for each group.
+void PatchMatmuls::append_features_last(const Patches& patches, std::int64_t first, std::int64_t windows) {
+  Products p = products();
+  p.batch = s_.groups;
+  p.m = windows;
+  p.n = s_.results;
+  p.a = patches.at;
+  p.a_matrix = patches.group;
+  p.a_row = patches.window;
+  p.a_column = patches.term;
+  p.b = kernel_.at;
+  p.b_matrix = kernel_.group;
+  p.b_row = kernel_.term;
+  p.b_column = kernel_.result;
+  p.out = moved(out_, first * s_.windows * features_, dtype_);
+  p.out_row = features_;
+  p.out_matrix = s_.results;
+  append_products(plan_, p, request_);
+}
+
+// From (batch, places, feature) to the order of the result's axes.
+void PatchMatmuls::append_order() {
+  Shape shape{s_.batch};
+  for (const Axis& axis : s_.axes) shape.push_back(axis.out);
+  shape.push_back(features_);
+  const IntLists& specs = s_.specs;
   Ints permutation(shape.size());
-  permutation[static_cast<std::size_t>(s.specs[2][0])] = 0;
-  permutation[static_cast<std::size_t>(s.specs[2][1])] = static_cast<std::int64_t>(shape.size()) - 1;
-  for (std::size_t k = 0; k < s.axes.size(); ++k)
-    permutation[static_cast<std::size_t>(s.specs[2][k + 2])] = static_cast<std::int64_t>(k) + 1;
-  append_transposed(plan, Type(dtype, shape), permutation, out, result(), request);
+  permutation[static_cast<std::size_t>(specs[2][0])] = 0;
+  permutation[static_cast<std::size_t>(specs[2][1])] = static_cast<std::int64_t>(shape.size()) - 1;
+  for (std::size_t k = 0; k < s_.axes.size(); ++k)
+    permutation[static_cast<std::size_t>(specs[2][k + 2])] = static_cast<std::int64_t>(k) + 1;
+  append_transposed(plan_, Type(dtype_, shape), permutation, out_, result(), request_);
 }
 
 Plan convolution(const PlanRequest& request) {
@@ -300,7 +354,7 @@ Plan convolution(const PlanRequest& request) {
   if (!is_inexact(request.out[0].dtype()) || (s.groups > 1 && s.results < few_results)) {
     append_direct(plan, s, request);
   } else {
-    append_products_of(plan, s, request);
+    PatchMatmuls(plan, s, request).append();
   }
   return plan;
 }
