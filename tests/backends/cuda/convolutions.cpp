@@ -7,13 +7,13 @@
 #include <random>
 
 #include "cpu/compare.hpp"
+#include "cuda/convolution_layers.hpp"
 #include "cuda/emulator.hpp"
 #include "cuda/groups.hpp"
 #include "cuda/libraries/library_convolutions.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/optimizer/optimize.hpp"
-#include "tidu/primitives/convolution.hpp"
 
 namespace tidu::test::convolutions_cases {
 namespace {
@@ -21,40 +21,6 @@ namespace {
 using cuda_detail::ConvolutionStep;
 using cuda_detail::Node;
 using Kind = ConvolutionStep::Kind;
-
-struct Layer {
-  Shape x, w;  // [batch, features, places], [results, features of a group, places]
-  Ints strides, dilation;
-  IntLists padding;
-  std::int64_t groups = 1;
-  bool features_last = false;
-};
-
-Shape moved(const Shape& shape, bool features_last) {
-  if (!features_last) return shape;
-  Shape result{shape[0]};
-  result.insert(result.end(), shape.begin() + 2, shape.end());
-  result.push_back(shape[1]);
-  return result;
-}
-// x as it is said; the kernel always with features second.
-Graph graph_of(const Layer& layer, DType dtype) {
-  const auto rank = static_cast<std::int64_t>(layer.x.size());
-  Ints first, last{0, rank - 1};
-  for (std::int64_t k = 0; k < rank; ++k) first.push_back(k);
-  for (std::int64_t k = 1; k + 1 < rank; ++k) last.push_back(k);
-  const Ints& order = layer.features_last ? last : first;
-  const Op op = Op::make(prim::conv_general_dilated, {{"window_strides", layer.strides},
-                                                      {"padding", layer.padding},
-                                                      {"lhs_dilation", Ints(layer.strides.size(), 1)},
-                                                      {"rhs_dilation", layer.dilation},
-                                                      {"dimension_numbers", IntLists{order, first, order}},
-                                                      {"feature_group_count", layer.groups}});
-  GraphBuilder builder("layer", standard_primitives());
-  const Value x = builder.input("x", Type(dtype, moved(layer.x, layer.features_last))),
-              w = builder.input("w", Type(dtype, layer.w));
-  return builder.build({emit1(op, {x, w})});
-}
 
 std::vector<Node> nodes_of(const Graph& graph) {
   cuda_detail::NodeOptions options;
@@ -82,22 +48,8 @@ struct Case {
 
 TEST_CASE("convolutions of layers and their gradients are steps of a library") {
   std::mt19937_64 random(3);
-  std::vector<Layer> layers{
-      {{2, 3, 6, 5}, {4, 3, 3, 2}, {1, 1}, {1, 1}, {{0, 0}, {0, 0}}},
-      {{2, 3, 6, 5}, {4, 3, 3, 3}, {1, 1}, {1, 1}, {{1, 1}, {1, 1}}},
-      {{2, 3, 7, 6}, {4, 3, 3, 2}, {2, 1}, {1, 2}, {{1, 1}, {0, 0}}},
-      {{2, 3, 7, 7}, {4, 3, 3, 3}, {2, 2}, {1, 1}, {{1, 1}, {1, 1}}},
-      {{2, 3, 9}, {2, 3, 3}, {2}, {1}, {{1, 1}}},
-      {{1, 2, 4, 3, 5}, {3, 2, 2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {{0, 0}, {1, 1}, {0, 0}}},
-      {{2, 4, 5, 5}, {6, 2, 3, 3}, {1, 1}, {1, 1}, {{1, 1}, {1, 1}}, 2},
-      {{2, 3, 6, 6}, {4, 3, 3, 3}, {2, 2}, {1, 1}, {{0, 1}, {0, 1}}},  // more behind than before
-  };
-  for (std::size_t i = 0, count = layers.size(); i < count; ++i) {
-    layers.push_back(layers[i]);
-    layers.back().features_last = true;
-  }
   std::vector<Case> cases;
-  for (const Layer& layer : layers) {
+  for (const ConvolutionLayer& layer : convolution_layers()) {
     for (const DType dtype : {f32, f64, f16, bf16}) {
       if (dtype != f32 && layer.groups == 1 && layer.strides != Ints{2, 2}) continue;
       const Graph graph = graph_of(layer, dtype);
@@ -134,14 +86,14 @@ TEST_CASE("convolutions of layers and their gradients are steps of a library") {
 }
 
 TEST_CASE("convolutions that no library has are made of products") {
-  const auto kinds = [](const Layer& layer, DType dtype) {
+  const auto kinds = [](const ConvolutionLayer& layer, DType dtype) {
     return kinds_in(nodes_of(graph_of(layer, dtype)));
   };
-  const Layer plain{{2, 3, 6, 5}, {4, 3, 3, 2}, {1, 1}, {1, 1}, {{0, 0}, {0, 0}}};
+  const ConvolutionLayer plain{{2, 3, 6, 5}, {4, 3, 3, 2}, {1, 1}, {1, 1}, {{0, 0}, {0, 0}}};
   CHECK(kinds(plain, i32).empty());
   CHECK(kinds(plain, c64).empty());
   CHECK(kinds_in(cuda_detail::plan_nodes(graph_of(plain, f32))).empty());  // not asked for
-  Layer cut = plain;
+  ConvolutionLayer cut = plain;
   cut.padding = {{-1, 0}, {0, 0}};
   CHECK(kinds(cut, f32).empty());
 }
