@@ -1,7 +1,7 @@
 # Writes files as a C++ source. Run by the build:
 #   cmake -DNAMESPACE=tidu::detail -DNAMES=a,b -DFILES=a.html,b.cuh -DOUTPUT=texts.cpp -P TiduEmbed.cmake
-# For each name the source defines NAME_bytes and NAME_size in the namespace. What the files contain does not matter:
-# bytes are written as numbers. A comment of lines // at the beginning of a file is left out. With
+# For each name the source defines NAME_bytes and NAME_size in the namespace. The files may contain any bytes, which are
+# written as numbers. A comment of lines // at the beginning of a file is left out. With
 # -DSTYLE=style.css -DSCRIPTS=a.js,b.js, the line @STYLE@ of a file stands for the style sheet and @SCRIPT@ for the
 # scripts, one after another.
 cmake_minimum_required(VERSION 3.25)
