@@ -14,6 +14,8 @@ jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp  # noqa: E402
 from import_checks import Case, difference  # noqa: E402
 from jax import lax  # noqa: E402
+from jax._src.lax.linalg import geqp3  # noqa: E402
+from jax.experimental.sparse import BCOO  # noqa: E402
 
 import tidu as td  # noqa: E402
 
@@ -396,6 +398,18 @@ case(
 case("random_gamma", lambda k, a: jax.random.gamma(k, a), KEY, u(3, low=0.5, high=3.0), bound=1e6)
 case("random_location", lambda k, m: m + jnp.exp(m) * jax.random.normal(k, (3,), m.dtype), KEY, u(3))
 
+case("qr_pivoted", lambda a: jax.scipy.linalg.qr(a, mode="economic", pivoting=True), u(5, 3))
+case("qr_pivoted_full", lambda a: jax.scipy.linalg.qr(a, pivoting=True), u(4, 3))
+case("ragged_dot", lambda a, b: lax.ragged_dot(a, b, jnp.array([2, 0, 1])), u(4, 3), u(3, 3, 2))
+case("sparse", lambda v, x: BCOO((v, jnp.array([[0, 1], [2, 0], [1, 1]])), shape=(3, 2)) @ x, u(3), u(2))
+case(
+    "reductions_over_a_mapped_axis",
+    lambda x: jax.vmap(
+        lambda v: v / lax.psum(v, "i") + lax.pmax(lax.stop_gradient(v), "i") - lax.pmean(v, "i"), axis_name="i"
+    )(x),
+    u(3, 2, low=0.5),
+)
+
 MARGIN_OF_F32 = {"igamma": 100, "igammac": 100, "betainc": 100, "random_gamma": 1000, "zeta": 100}
 # What JAX has no second derivative or forward mode for, or where the difference is one of conventions.
 FIRST_ONLY = {"random_gamma", "igamma", "igammac"}
@@ -523,3 +537,30 @@ def test_custom_vjp_that_closes_over_arrays_and_keeps_its_arguments():
     case = Case(f, (u(3), u(3), u(3)))
     assert difference(case.tidu_eval(), case.jax_eval()) <= 8
     assert difference(case.tidu_vjp(), case.jax_vjp(False)) <= 8
+
+
+# JAX has no derivatives of these.
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_values_of_factorizations(is_complex):
+    a, wide = (c(4, 4), c(3, 5)) if is_complex else (u(4, 4), u(3, 5))
+    for f, x in ((lax.linalg.hessenberg, a), (lambda x: geqp3(x, jnp.zeros(5, jnp.int32)), wide)):
+        case = Case(f, (x,))
+        assert difference(case.tidu_eval(), jax.jit(f)(x)) <= 100
+
+
+def test_parts_of_a_spectrum():  # which JAX has on TPUs
+    a = u(4, 4)
+    f = lambda a: lax.linalg.eigh(a + a.T, subset_by_index=(1, 3))[1]
+    np.testing.assert_allclose(td.from_jax(f, a)(a).numpy(), np.linalg.eigvalsh(a + a.T)[1:3], rtol=1e-12)
+    g = lambda a: lax.linalg.svd(a, full_matrices=False, subset_by_index=(0, 2))
+    v, s, wt = (y.numpy() for y in td.from_jax(g, a)(a))
+    np.testing.assert_allclose(s, np.linalg.svd(a)[1][:2], rtol=1e-12)
+    np.testing.assert_allclose(v.T @ a @ wt.T, np.diag(s), atol=1e-12)
+
+
+def test_derivative_of_a_wide_pivoted_qr():  # JAX's derivative of r is not that of its values
+    a, t, h = u(3, 5), u(3, 5), 1e-6
+    f = lambda x: jax.scipy.linalg.qr(x, pivoting=True)[:2]
+    got = td.from_jax(f, a).graph.jvp()(td.array(a), td.array(t))[2:]
+    for y, low, high in zip(got, f(a - h * t), f(a + h * t)):
+        np.testing.assert_allclose(y.numpy(), (high - low) / (2 * h), atol=1e-7)

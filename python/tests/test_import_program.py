@@ -10,6 +10,7 @@ jax = pytest.importorskip("jax", reason="jax is not installed: imports of JAX pr
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_enable_x64", True)
 
+import jax.experimental  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 
 import tidu as td  # noqa: E402
@@ -115,6 +116,23 @@ def test_callbacks_are_refused():
 
     with pytest.raises(td.ImportProgramError, match="pure_callback"):
         td.from_jax(f, 1.0)
+
+
+def test_foreign_functions_callbacks_and_references_are_named_with_their_lines():
+    array = jax.ShapeDtypeStruct((3,), jnp.float64)
+
+    def f(x):
+        y = jax.ffi.ffi_call("mystery", array)(x) + jax.ffi.ffi_call("mystery", array)(x)
+        z = jax.experimental.io_callback(np.sin, array, y)
+        r = jax.new_ref(z)
+        return r[...]
+
+    with pytest.raises(td.ImportProgramError) as caught:
+        td.from_jax(f, np.ones(3))
+    message, line = str(caught.value), f.__code__.co_firstlineno
+    assert f"2 x ffi_call, of mystery: test_import_program.py:{line + 1} (2 times)" in message
+    assert f"1 x io_callback: test_import_program.py:{line + 2}" in message
+    assert f"1 x new_ref: test_import_program.py:{line + 3}" in message and "1 x get" in message
 
 
 def test_a_rule_that_refuses_an_operand_makes_nan():

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from jax._src.lax import lax as jax_lax
 
 from .dtypes import COMPLEX, COMPLEX_OF, NUMPY, ints
 from .translator import out_aval, result, rule
@@ -15,6 +16,11 @@ def dot_general(t, e, xs):
     a, b = (t.g.convert(x, dtype) for x in xs)
     y = t.g.one("dot_general", [a, b], dtype, shape, dimension_numbers=ints([[ca, cb], [ba, bb]]))
     return t.wrap(y, out_aval(e).dtype)
+
+
+@rule("ragged_dot_general")
+def ragged_dot_general(t, e, xs):
+    return t.trace(lambda *v: jax_lax._ragged_dot_general_impl(*v, **e.params), xs, [v.aval for v in e.invars])
 
 
 @rule("conv_general_dilated")

@@ -1,6 +1,8 @@
 """Primitives of libraries: their implementation is a function of JAX, which is traced. Those of equinox and lineax have
 checks that are no part of the function, and lineax's solves are linear solves of tidu."""
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -14,13 +16,21 @@ class NotSquare(Exception):
     """A system that has not one solution."""
 
 
+@rule("ffi_call")
+def foreign_function(t, e, xs):
+    raise Unsupported("ffi_call", "of " + e.params["target_name"])
+
+
 @rule("of a library")
 def of_a_library(t, e, xs):
     """A primitive that tidu has no rule for: its implementation, if that is a function of JAX that can be traced."""
     f, name, avals = e.primitive.impl, e.primitive.name, [v.aval for v in e.invars]
-    if "jax._src" in (getattr(getattr(f, "func", f), "__module__", "") or "") and name not in LIBRARIES:
+    sparse = implementation_of_sparse(name)
+    if "jax._src" in (getattr(getattr(f, "func", f), "__module__", "") or "") and name not in LIBRARIES and not sparse:
         raise Unsupported(name)
     try:
+        if sparse:
+            return with_rule_of_jax(t, e, xs, lambda *v: sparse(*v, **e.params))
         if name == "linear_solve":
             try:
                 return t.trace(lambda *v: lineax_square_solve()(*v, **e.params), xs, avals)
@@ -32,6 +42,15 @@ def of_a_library(t, e, xs):
     except (*REFUSALS, jax.errors.JAXTypeError) as problem:
         reason = type(problem).__name__
         raise Unsupported(name, f"its implementation cannot be traced ({reason})") from problem
+
+
+def implementation_of_sparse(name):
+    """What jax.experimental.sparse computes its primitives by, where they work on dense parts, else None."""
+    form = name.split("_")[0]
+    if form not in ("bcoo", "bcsr", "coo", "csr"):
+        return None
+    module = importlib.import_module("jax.experimental.sparse." + form)
+    return getattr(module, f"_{name}_impl", None)
 
 
 def as_it_is():

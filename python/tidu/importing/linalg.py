@@ -29,17 +29,24 @@ def triangular_solve(t, e, xs):
 def qr(t, e, xs):
     m, n = xs[0].shape[-2:]
     if e.params.get("pivoting"):
-        raise Unsupported("qr", "with pivoting")
+        return t.trace(lambda a: pivoted_qr(a, bool(e.params["full_matrices"])), xs, [aval(e)])
     if e.params["full_matrices"] and m > n:
         return t.trace(full_qr, xs, [aval(e)])
     return t.g.emit("qr", xs, results(e), full_matrices=False)
 
 
+def pivoted_qr(a, full_matrices):
+    b, order = permuted(a)
+    return *lax.linalg.qr(b, full_matrices=full_matrices), order
+
+
 @rule("eigh")
 def eigh(t, e, xs):
-    if e.params.get("subset_by_index") not in (None, (0, xs[0].shape[-1])):
-        raise Unsupported("eigh", "of a part of the spectrum")
-    return t.g.emit("eigh", xs, results(e))
+    (x,), part = xs, e.params.get("subset_by_index")
+    if part is None:
+        return t.g.emit("eigh", xs, results(e))
+    types = [(x.dtype, x.shape), (PART_OF.get(x.dtype, x.dtype), x.shape[:-1])]
+    return [t.g.part(y, y.rank - 1, *part) for y in t.g.emit("eigh", xs, types)]
 
 
 @rule("svd")
@@ -47,14 +54,19 @@ def svd(t, e, xs):
     g, p, (x,) = t.g, e.params, xs
     m, n, lead = *x.shape[-2:], x.shape[:-2]
     k = min(m, n)
-    if p.get("subset_by_index") not in (None, (0, k)):
-        raise Unsupported("svd", "of a part of the singular values")
+    start, end = p.get("subset_by_index") or (0, k)
     s = (PART_OF.get(x.dtype, x.dtype), lead + (k,))
     types = [(x.dtype, lead + (m, k)), s, (x.dtype, lead + (k, n))]
     u, s, vt = g.emit("svd", xs, types, full_matrices=False)
+    if (start, end) != (0, k):
+        u, s, vt = (
+            g.part(u, x.rank - 1, start, end),
+            g.part(s, x.rank - 2, start, end),
+            g.part(vt, x.rank - 2, start, end),
+        )
     if not p["compute_uv"]:
         return [s]
-    if p["full_matrices"] and m != n:
+    if p["full_matrices"] and m != n and (start, end) == (0, k):
         square = lambda v: t.trace(completed, [v], [jax.ShapeDtypeStruct(v.shape, aval(e).dtype)])[0]
         last = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
         u, vt = (square(u), vt) if m > n else (u, g.transpose(square(g.transpose(vt, last)), last))
@@ -76,27 +88,91 @@ def over_batch(f):
     return call
 
 
+def reflector(column, j):
+    """(v, tau, what column[j] becomes) of the reflection that makes zeros of a column below j."""
+    rows = jnp.arange(column.shape[0])
+    alpha, below = column[j], jnp.where(rows > j, column, 0)
+    tail = jnp.sum(jnp.abs(below) ** 2)
+    is_zero = (tail == 0) & (jnp.imag(alpha) == 0)
+    length = jnp.sqrt(jnp.where(is_zero, 1, jnp.abs(alpha) ** 2 + tail))
+    beta = jnp.where(jnp.real(alpha) < 0, length, -length).astype(column.dtype)
+    tau = jnp.where(is_zero, 0, (beta - alpha) / beta)
+    v = jnp.where(rows == j, 1, jnp.where(is_zero, 0, below / jnp.where(is_zero, 1, alpha - beta)))
+    return v, tau, jnp.where(is_zero, alpha, beta)
+
+
+def stored(a, k, j, v, value):
+    """a with column k as LAPACK stores it: the value at row j, and v below."""
+    rows = jnp.arange(a.shape[0])
+    return a.at[:, k].set(jnp.where(rows == j, value, jnp.where(rows > j, v, a[:, k])))
+
+
+def triangulated(j, state):
+    """Step j of geqrf."""
+    a, taus = state
+    v, tau, value = reflector(a[:, j], j)
+    right = jnp.where(jnp.arange(a.shape[1]) > j, a, 0)
+    reflected = a - jnp.conj(tau) * jnp.outer(v, jnp.conj(v) @ right)
+    return stored(reflected, j, j, v, value), taus.at[j].set(tau)
+
+
 @over_batch
 def geqrf(a):
-    m, n = a.shape
-    rows, columns = jnp.arange(m), jnp.arange(n)
+    steps = min(a.shape)
+    return lax.fori_loop(0, steps, triangulated, (a, jnp.zeros(steps, a.dtype)))
+
+
+@over_batch
+def pivots(a):
+    """The order of the columns: in each step first that with the greatest norm below what is done."""
+    rows, columns, steps = jnp.arange(a.shape[0]), jnp.arange(a.shape[1], dtype=jnp.int32), min(a.shape)
 
     def step(j, state):
-        a, taus = state
-        column = a[:, j]
-        alpha, below = column[j], jnp.where(rows > j, column, 0)
-        tail = jnp.sum(jnp.abs(below) ** 2)
-        is_zero = (tail == 0) & (jnp.imag(alpha) == 0)
-        length = jnp.sqrt(jnp.where(is_zero, 1, jnp.abs(alpha) ** 2 + tail))
-        beta = jnp.where(jnp.real(alpha) < 0, length, -length).astype(a.dtype)
-        tau = jnp.where(is_zero, 0, (beta - alpha) / beta)
-        v = jnp.where(rows == j, 1, jnp.where(is_zero, 0, below / jnp.where(is_zero, 1, alpha - beta)))
-        right = jnp.where(columns > j, a, 0)
-        a = a - jnp.conj(tau) * jnp.outer(v, jnp.conj(v) @ right)
-        new = jnp.where(rows == j, jnp.where(is_zero, alpha, beta), jnp.where(rows > j, v, column))
-        return a.at[:, j].set(new), taus.at[j].set(tau)
+        a, taus, order = state
+        norms = jnp.sum(jnp.abs(jnp.where(rows[:, None] >= j, a, 0)) ** 2, 0)
+        k = jnp.argmax(jnp.where(columns >= j, norms, -1)).astype(jnp.int32)
+        exchanged = columns.at[j].set(k).at[k].set(j.astype(jnp.int32))
+        return *triangulated(j, (a[:, exchanged], taus)), order[exchanged]
 
-    return lax.fori_loop(0, min(m, n), step, (a, jnp.zeros(min(m, n), a.dtype)))
+    return lax.fori_loop(0, steps, step, (lax.stop_gradient(a), jnp.zeros(steps, a.dtype), columns))[2]
+
+
+def permuted(a):
+    order = pivots(a)
+    return jnp.take_along_axis(a, order[..., None, :], -1), order
+
+
+@rule("geqp3")
+def geqp3(t, e, xs):
+    def factor(a, chosen):
+        b, order = permuted(a)
+        packed, taus = geqrf(b)
+        return packed, (order + 1).astype(chosen.dtype), taus
+
+    if xs[1].known is None or xs[1].known.any():
+        raise Unsupported("geqp3", "with columns that come first")
+    return t.trace(factor, xs, [v.aval for v in e.invars])
+
+
+@rule("hessenberg")
+def hessenberg(t, e, xs):
+    return t.trace(gehrd, xs, [aval(e)])
+
+
+@over_batch
+def gehrd(a):
+    """Zeros below the first subdiagonal by reflections from both sides."""
+
+    def step(k, state):
+        a, taus = state
+        v, tau, value = reflector(a[:, k], k + 1)
+        right = jnp.where(jnp.arange(a.shape[0]) > k, a, 0)
+        right = right - tau * jnp.outer(right @ v, jnp.conj(v))
+        right = right - jnp.conj(tau) * jnp.outer(v, jnp.conj(v) @ right)
+        a = jnp.where(jnp.arange(a.shape[0]) > k, right, a)
+        return stored(a, k, k + 1, v, value), taus.at[k].set(tau)
+
+    return lax.fori_loop(0, a.shape[0] - 1, step, (a, jnp.zeros(a.shape[0] - 1, a.dtype)))
 
 
 def reflected(a, taus, c, conjugate, forward):

@@ -21,6 +21,15 @@ def reduction(t, e, xs):
     return t.wrap(t.g.reduce(name, x, axes), aval(e).dtype)
 
 
+@rule("psum", "pmax", "pmin")
+def collective(t, e, xs):
+    """Over axes that vmap has made positions of an array; devices are none of tidu's."""
+    name, axes = e.primitive.name, e.params["axes"]
+    if any(not isinstance(k, int) for k in axes) or e.params.get("axis_index_groups") is not None:
+        raise Unsupported(name, "over " + ", ".join(map(str, axes)))
+    return [t.wrap(t.g.reduce("reduce_" + name[1:], x, axes), v.aval.dtype) for x, v in zip(xs, e.invars)]
+
+
 @rule("reduce_xor")
 def reduce_xor(t, e, xs):
     return in_halves(t, xs, e.params["axes"], lambda a, b: [t.g.binary("xor", a[0], b[0])])[0]
