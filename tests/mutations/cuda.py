@@ -42,3 +42,74 @@ fault("scans", "a warp leaves out work between barriers", TYPES,
 fault("reductions", "a partial result is not written", TYPES,
       "if (thread_index() % 32 == 0) of_warp", "if (thread_index() % 32 == 0 && thread_index() != 32) of_warp",
       wide=REDUCED)
+
+
+# Faults of the executor's calls of CUDA and its libraries, which the CUDA platform in host memory finds.
+MATMULS = "backends/cuda/libraries/library_products.cpp"
+SOLVER = "backends/cuda/libraries/library_solver.cpp"
+CONVOLUTIONS = "backends/cuda/libraries/library_convolutions.cpp"
+CALLS = "backends/cuda/runtime_device.cpp"
+CAPTURES = "backends/cuda/replay.cpp"
+STORAGE = "backends/cuda/runtime.cpp"
+POOLS = "backends/cuda/memory.cpp"
+
+
+def glue(family, *what, wide=""):
+    mutation("glue " + family, *what, programs=("test_cuda_platform",), wide=wide)
+
+
+glue("libraries", "the transposes of a matmul's operands are exchanged", MATMULS,
+     "first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,\n                          second = s.a_transposed",
+     "first = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,\n                          second = s.b_transposed")
+glue("libraries", "cuBLASLt is not told how its operands are aligned", MATMULS,
+     "prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(at.b));",
+     "prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, std::uint32_t{256});")
+glue("libraries", "a matmul adds the vector of the call that it was chosen for", MATMULS,
+     "if (!entry->is_there) return false;\n  if (step.has_bias) {",
+     "if (!entry->is_there) return false;\n  if (false) {")
+glue("libraries", "a matmul is put on CUDA's default stream", MATMULS,
+     "entry->workspace_bytes,\n                   stream_of(stream)));",
+     "entry->workspace_bytes,\n                   stream_of(Stream{})));")
+glue("libraries", "a matmul has less workspace than its algorithm needs", MATMULS,
+     "at.at(step.workspace) : nullptr, entry->workspace_bytes,",
+     "at.at(step.workspace) : nullptr, entry->workspace_bytes / 2,", wide="no matmul runs")
+glue("libraries", "the upper triangle is factored for the lower", SOLVER,
+     "lower_half = CUBLAS_FILL_MODE_LOWER", "lower_half = CUBLAS_FILL_MODE_UPPER")
+glue("convolutions", "a convolution is put on the stream of the call before", CONVOLUTIONS,
+     '''  f.check("cudnnSetStream", f.SetStream(state_->handle, stream_of(stream)));\n''',
+     "  if (entry->workspace_bytes == 0)\n"
+     '''    f.check("cudnnSetStream", f.SetStream(state_->handle, stream_of(stream)));\n''')
+glue("convolutions", "operands of f32 are rounded to tf32 without leave", CONVOLUTIONS,
+     "return s.dtype == DType::f32 && !s.tf32; }", "return s.dtype == DType::f64 && !s.tf32; }")
+glue("convolutions", "an algorithm whose results differ from run to run is chosen", CONVOLUTIONS,
+     "offer.determinism != CUDNN_DETERMINISTIC ||\n", "\n")
+glue("captures", "an event is asked for while it is captured", CALLS,
+     '''check(cudaEventRecord(native(event), native(stream)), "cudaEventRecord");''',
+     '''check(cudaEventRecord(native(event), native(stream)), "cudaEventRecord");\n'''
+     "    (void)cudaEventQuery(native(event));")
+glue("captures", "a capture ends while a stream of it still works", CAPTURES,
+     "device.record(end, streams[lane]);\n    device.wait(streams[0], end);", "device.record(end, streams[lane]);")
+glue("captures", "a captured step does not wait for what it reads", CAPTURES,
+     "for (const std::uint32_t other : lanes_.waits[n]) device.wait(stream, done[other]);\n", "")
+glue("captures", "a graph that was instantiated is never destroyed", CALLS,
+     '''error = cudaGraphInstantiate(&made, graph, 0);\n  cudaGraphDestroy(graph);''',
+     '''error = cudaGraphInstantiate(&made, graph, 0);''')
+glue("streams", "a stream does not wait for what another one has made", STORAGE,
+     "users_.push_back(stream);\n  }\n  runtime_->events().join(stream, home_);", "users_.push_back(stream);\n  }")
+glue("streams", "memory is given back as if its own stream alone had used it", STORAGE,
+     "users_.empty() ? std::span<const Stream>(&home_, 1) : users_", "std::span<const Stream>(&home_, 1)")
+glue("streams", "memory that one stream uses is given to another", POOLS,
+     "[stream](const Use& use) { return use.stream == stream; });\n  };",
+     "[](const Use&) { return true; });\n  };")
+glue("memory", "elements are read on the host before the copy has ended", STORAGE,
+     '''span.finish("to host", bytes_);\n    runtime_->device().synchronize(home_);''',
+     '''span.finish("to host", bytes_);''')
+glue("memory", "pinned memory is used again while a copy reads it", POOLS,
+     "device_.record(event, stream);\n    const std::lock_guard lock(mutex_);\n    pending_.push_back({memory, event});",
+     "device_.record(event, stream);\n    const std::lock_guard lock(mutex_);\n    events_.release(event);\n"
+     "    keep(memory);")
+glue("errors", "an error of a launch is not looked at", CALLS,
+     "  check(cudaLaunchKernel(", "  static_cast<void>(cudaGetLastError());\n"
+     "  const auto ignore = [](cudaError_t, const char*) {};\n  ignore(cudaLaunchKernel(")
+glue("errors", "an error at the end of a capture is not looked at", CALLS,
+     "  if (ended != cudaSuccess) {\n    destroy_graph(previous);\n    raise(ended, \"cudaStreamEndCapture\");\n  }\n", "")

@@ -48,7 +48,7 @@ Op dot(const Ints& lhs, const Ints& rhs, const Ints& lhs_batch = {}, const Ints&
 
 }  // namespace
 
-TEST_CASE("this machine 01: copies there and back") {
+TEST_CASE("this machine 01: copies there and back [glue memory]") {
   const CudaExecutor* const device = this_machine();
   if (device == nullptr) return;
   for (const std::int64_t count : {0, 1, 3, 1000, 1 << 20, (20 << 20) + 1}) {
@@ -86,7 +86,9 @@ TEST_CASE("this machine 03: reductions along rows, along columns, in parts") {
   }
 }
 
-TEST_CASE("this machine 04: products of every dtype, either way round, in batches, with a vector added") {
+TEST_CASE(
+    "this machine 04: products of every dtype, either way round, in batches, with a vector added [glue "
+    "libraries]") {
   const CudaExecutor* const device = this_machine();
   if (device == nullptr) return;
   for (const DType dtype : {f16, bf16, f32, f64, c64, c128, i32}) {
@@ -133,7 +135,9 @@ TEST_CASE("this machine 05: sorts of every width of key, one line and many, and 
          {random_of(x, 16), random_of(places, 17, {-3, 1005}), random_of(updates, 18)});
 }
 
-TEST_CASE("this machine 06: captures are taken, replayed on several streams, and refused by nothing") {
+TEST_CASE(
+    "this machine 06: captures are taken, replayed on several streams, and refused by nothing [glue "
+    "captures]") {
   const CudaExecutor* const device = this_machine();
   if (device == nullptr) return;
   GraphBuilder builder("branches");
@@ -161,7 +165,7 @@ TEST_CASE("this machine 06: captures are taken, replayed on several streams, and
   CHECK_MESSAGE(after.refused_captures == before.refused_captures, after.last_refusal);
 }
 
-TEST_CASE("this machine 07: streams wait for each other, the host for nothing") {
+TEST_CASE("this machine 07: streams wait for each other, the host for nothing [glue streams]") {
   const CudaExecutor* const device = this_machine();
   if (device == nullptr) return;
   GraphBuilder builder("long");
@@ -187,7 +191,7 @@ TEST_CASE("this machine 07: streams wait for each other, the host for nothing") 
   CHECK(same_bits(run(false), run(true)));
 }
 
-TEST_CASE("this machine 08: several threads at once") {
+TEST_CASE("this machine 08: several threads at once [glue streams]") {
   const CudaExecutor* const device = this_machine();
   if (device == nullptr) return;
   GraphBuilder builder("threads");

@@ -44,7 +44,8 @@ void add_cases(const std::filesystem::path& path, std::vector<ConformanceCase>& 
 
 }  // namespace
 
-std::vector<ConformanceCase> sampled_conformance_cases(std::size_t stride) {
+std::vector<ConformanceCase> sampled_conformance_cases(std::size_t stride,
+                                                       std::span<const std::string_view> named) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "tests/data/conformance"))
     if (entry.path().extension() == ".json") paths.push_back(entry.path());
@@ -53,8 +54,9 @@ std::vector<ConformanceCase> sampled_conformance_cases(std::size_t stride) {
   Shard shard;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::string name = paths[i].filename().string();
-    const bool chosen =
-        i % stride == 0 || name.find("empty") != std::string::npos || name.find("_none") != std::string::npos;
+    const bool chosen = i % stride == 0 || name.find("empty") != std::string::npos ||
+                        name.find("_none") != std::string::npos ||
+                        std::find(named.begin(), named.end(), paths[i].stem().string()) != named.end();
     if (chosen && shard.next()) add_cases(paths[i], cases);
   }
   return cases;

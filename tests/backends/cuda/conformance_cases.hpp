@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tidu/cuda.hpp"
@@ -17,8 +19,10 @@ struct ConformanceCase {
   std::vector<Tensor> inputs, expected;
 };
 
-/// Those of every so many files, and all with arrays without elements; of them this process's share.
-std::vector<ConformanceCase> sampled_conformance_cases(std::size_t stride);
+/// Those of every so many files, all with arrays without elements, and those named; of them this process's
+/// share.
+std::vector<ConformanceCase> sampled_conformance_cases(std::size_t stride,
+                                                       std::span<const std::string_view> named = {});
 
 /// Checks each, put on a stream plainly, captured, and replayed. Those without a kernel are counted.
 void check_conformance(const CudaExecutor& cuda, const std::vector<ConformanceCase>& cases,

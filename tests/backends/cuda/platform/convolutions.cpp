@@ -81,7 +81,8 @@ ConvolutionLayer strided() {
 
 }  // namespace
 
-TEST_CASE("Convolutions of layers and their gradients by cuDNN, plain, captured and replayed") {
+TEST_CASE(
+    "[glue convolutions] Convolutions of layers and their gradients by cuDNN, plain, captured and replayed") {
   const WithCudnn cudnn;
   const CudaExecutor cuda(device_of_convolutions());
   for (const ConvolutionLayer& layer : convolution_layers()) {
@@ -101,7 +102,9 @@ TEST_CASE("Convolutions of layers and their gradients by cuDNN, plain, captured 
   CHECK(cuda.device_statistics().refused_captures == 0);
 }
 
-TEST_CASE("Operands of convolutions are rounded to tf32 where that is allowed, and nowhere else") {
+TEST_CASE(
+    "[glue convolutions] Operands of convolutions are rounded to tf32 where that is allowed, and nowhere "
+    "else") {
   const WithCudnn cudnn;
   CudaOptions options = device_of_convolutions();
   const Case one = case_of(graph_of(strided(), f32));

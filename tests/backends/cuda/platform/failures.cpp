@@ -107,7 +107,9 @@ bool is_allocation(const std::string& function) {
 
 }  // namespace
 
-TEST_CASE("Each call of CUDA that fails once is one error at most, and leaves nothing behind") {
+TEST_CASE(
+    "[glue errors] [glue captures] Each call of CUDA that fails once is one error at most, and leaves "
+    "nothing behind") {
   const Graph graph = branches();
   const Tensor x = numbers();
   const std::vector<Tensor> expected = reference().run(graph, std::vector<Tensor>{x, x});

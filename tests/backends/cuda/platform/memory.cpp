@@ -35,7 +35,7 @@ struct PinnedLimit {
 
 }  // namespace
 
-TEST_CASE("A large tensor is uploaded and read by way of two pieces of pinned memory") {
+TEST_CASE("[glue memory] A large tensor is uploaded and read by way of two pieces of pinned memory") {
   const CudaExecutor cuda = last_device();
   const std::size_t before = held().pinned_bytes;
   (void)take_pinned_peak();

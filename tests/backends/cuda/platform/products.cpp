@@ -61,4 +61,22 @@ TEST_CASE("What cuBLASLt has no algorithm for is computed by a kernel, with its 
   CHECK_MESSAGE(faults.empty(), detail::list(faults));
 }
 
+TEST_CASE(
+    "[glue libraries] Each matmul adds the vector that it is given, though an algorithm is chosen once") {
+  const CudaExecutor cuda;
+  const Graph graph = products(f32, false, false);
+  const CudaExecutable program = cuda.compile(graph, CudaCompileOptions{});
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 6; ++round) {
+    std::vector<Tensor> inputs;
+    for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {}, random));
+    const std::vector<Tensor> expected = reference().run(graph, inputs);
+    const std::size_t before = calls("cublasLtMatmulAlgoGetHeuristic");
+    const std::vector<Tensor> got = program.run(std::span<const Tensor>(inputs));
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], expected[i], 20) == "");
+    if (round > 0) CHECK(calls("cublasLtMatmulAlgoGetHeuristic") == before);
+  }
+  CHECK(take_faults().empty());
+}
+
 }  // namespace tidu::test::platform
