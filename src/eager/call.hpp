@@ -62,6 +62,8 @@ struct BackwardCall {
   /// Runs a node whose cotangents have all arrived. `outgoing` is by edge; with several threads, its cells
   /// are on the devices of their targets. Touches no shared state.
   void run_node(State& state, std::span<Cell*> outgoing);
+
+  // --- scheduling (order.cpp)
   void finish_leaf(LeafState& leaf);
   /// Sends the cotangents of a node that ran (all null if it did not) to its producers.
   void deliver(State& state, std::span<Cell*> outgoing);

@@ -174,7 +174,7 @@ class Transposer {
     }
   }
 
-  // The only function in which cotangents are summed.
+  // The only function of this transform that sums cotangents; tapes sum in eager/cotangents.cpp.
   void receive(ValueId id, Value cotangent) {
     Value& slot = cotangents_[id];
     if (slot.emitter() == nullptr) {

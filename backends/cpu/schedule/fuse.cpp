@@ -1,20 +1,22 @@
-// fuse.cpp - element-wise operations gathered in groups, and equal products.
+// fuse.cpp - the fuser: collects element-wise operations in fusions, and equal matmuls in grouped matmuls.
+// For each operation it tries, in this order: values of rows of a row fusion, row operations, element-wise
+// operations and full reductions, grouped matmuls; else the operation stands alone.
 //
-// Note [Groups]: nodes of the new schedule are numbered as they are made; a group stands where its first
-// operation stood. An operation joins a group only if all that it reads is made by earlier nodes or in the
-// group itself, so nothing is ever read before it is made. Groups that are far behind are closed, lest
-// results be made long before they are needed.
+// Note [Groups]: nodes of the new schedule are numbered in order of creation; a fusion stands at the position
+// of its first operation. An operation joins a fusion only if earlier nodes or the fusion itself produce all
+// its operands, so nothing is read before it is written. Fusions that are many nodes back are closed, so that
+// no result is computed long before its first reader.
 //
-// Note [Rows]: once a group has a fold of rows, or something repeated along them, it is a group of rows, and
-// takes operations on one element for each row as well, where one of them is made in the group.
+// Note [Rows]: a fusion with a reduction of rows, or a broadcast along them, is a row fusion. It also accepts
+// operations on one element for each row if it produces one of their operands.
 //
-// Note [Waiting]: what is repeated along rows, rows that are repeated, and picked of an array, wait for the
-// first operation that reads it, and then joins the group where that one can be. Otherwise it would join one
-// that is too early, and its elements would go by way of memory.
+// Note [Waiting]: broadcasts along rows, broadcasts of rows and gathers of rows wait for their first reader,
+// and then join the fusion of that reader. Otherwise they would join an earlier fusion, and their elements
+// would pass through memory.
 //
-// Note [Moves between]: what moves elements is read where they come from, so it should not come between
-// operations that could be in one group. It is made where it stands in the graph, or before the group of the
-// first operation that reads it, whatever is earlier: that can be anywhere behind what it moves.
+// Note [Moves between]: a fusion may read the result of a layout operation at its source, so a layout
+// operation should not separate operations that could be fused. It is scheduled at its position in the graph,
+// or before the fusion of its first reader, whichever is earlier; any position after its operand is valid.
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -34,17 +36,17 @@
 namespace tidu::passes {
 namespace {
 
-// Nodes that a group may be behind, at most.
+// Maximum number of nodes between an operation and the fusion that it joins.
 constexpr std::uint32_t farthest = 64;
-// Elements of a group, at least: below, its overhead is more than the memory it spares.
+// Minimum elements of a fusion; for fewer, its overhead exceeds the memory traffic that it saves.
 constexpr std::int64_t min_elements = 64;
 
-// Of groups of rows: elements in all, and of a row.
+// Row fusions: minimum elements in all, and range of the elements of a row.
 constexpr std::int64_t min_in_rows = 1024;
 constexpr std::int64_t min_columns = 16;
 constexpr std::int64_t max_columns = 8192;
 
-// What a value is within the group that makes it.
+// The extent of a value within the fusion that produces it.
 enum class Extent : std::uint8_t { whole, of_row, of_columns };
 
 std::span<const ValueId> operands_of(const Graph& graph, const OperationRecord& record) {

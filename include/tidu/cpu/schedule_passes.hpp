@@ -1,5 +1,5 @@
 // schedule_passes.hpp - the passes of the CPU scheduler, in order: from an optimized graph to the parts of a
-// Program. They find offset views and tiled loops, fuse, rematerialize, and assign memory. docs/optimizer.md
+// Program. They find offset views and tiled loops, fuse, rematerialize, and assign memory. docs/schedule.md
 // describes each.
 #pragma once
 

@@ -207,7 +207,9 @@ Gradient<Operand> typed(UntypedGradient& from) {
 /// Error (invalid_argument) for a root that was not recorded, a missing seed, a duplicate request, a negative
 /// number of workers; (type) for a seed or cotangent of another type; (tape) for a tape whose saved values
 /// were freed or changed; (execution) for a device whose thread cannot be started; (cancelled); ADRuleError;
-/// NonFiniteError; the exceptions of executor and hooks. Nothing is changed then, and the next call works.
+/// NonFiniteError; the exceptions of executor and hooks. No leaf is changed then (except by an error of a
+/// callback of at_end, which runs after the leaves), nodes that ran have freed their saved operands as after
+/// a success, and the next call works.
 template <OperandType Operand>
 Gradients<Operand> backward(std::span<const Root<Operand>> roots, const BackwardExecutor<Operand>& executor,
                             const BackwardOptions& options = {}, std::span<const Requested> requested = {},
