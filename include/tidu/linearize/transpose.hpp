@@ -40,8 +40,8 @@ struct Transposition {
 
 /// Asks the transpose rule of every operation that a cotangent reaches, each once, and emits the set's `add`
 /// where cotangents meet (in f32 those of 16 bits, see TransposeOptions::wide_accumulation); no rule sums
-/// cotangents itself. Throws Error (invalid_argument, type) for options that do not fit or a graph that is not
-/// linear in these inputs; ADRuleError for a rule that is missing or breaks its contract.
+/// cotangents itself. Throws Error (invalid_argument, type) for options that do not fit or a graph that is
+/// not linear in these inputs; ADRuleError for a rule that is missing or breaks its contract.
 Transposition linear_transpose(const Graph& linear, const TransposeOptions& options = {});
 Result<Transposition> try_linear_transpose(const Graph& linear, const TransposeOptions& options = {});
 
