@@ -174,7 +174,7 @@ struct Interface {
   std::vector<Argument> arguments;
   void add(std::string parameter, Argument argument) {
     parameters.push_back(std::move(parameter));
-    arguments.push_back(std::move(argument));
+    arguments.push_back(argument);
   }
   void add(const Interface& more) {
     parameters.insert(parameters.end(), more.parameters.begin(), more.parameters.end());
