@@ -45,7 +45,7 @@ def of_a_library(t, e, xs):
 
 
 def implementation_of_sparse(name):
-    """What jax.experimental.sparse computes its primitives by, where they work on dense parts, else None."""
+    """The function by which jax.experimental.sparse evaluates a primitive on dense parts, or None."""
     form = name.split("_")[0]
     if form not in ("bcoo", "bcsr", "coo", "csr"):
         return None

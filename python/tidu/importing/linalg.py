@@ -89,7 +89,7 @@ def over_batch(f):
 
 
 def reflector(column, j):
-    """(v, tau, what column[j] becomes) of the reflection that makes zeros of a column below j."""
+    """(v, tau, the new column[j]) of the Householder reflection that sets a column below j to zero."""
     rows = jnp.arange(column.shape[0])
     alpha, below = column[j], jnp.where(rows > j, column, 0)
     tail = jnp.sum(jnp.abs(below) ** 2)
@@ -101,30 +101,30 @@ def reflector(column, j):
     return v, tau, jnp.where(is_zero, alpha, beta)
 
 
-def stored(a, k, j, v, value):
+def with_packed_column(a, k, j, v, value):
     """a with column k as LAPACK stores it: the value at row j, and v below."""
     rows = jnp.arange(a.shape[0])
     return a.at[:, k].set(jnp.where(rows == j, value, jnp.where(rows > j, v, a[:, k])))
 
 
-def triangulated(j, state):
+def geqrf_step(j, state):
     """Step j of geqrf."""
     a, taus = state
     v, tau, value = reflector(a[:, j], j)
     right = jnp.where(jnp.arange(a.shape[1]) > j, a, 0)
     reflected = a - jnp.conj(tau) * jnp.outer(v, jnp.conj(v) @ right)
-    return stored(reflected, j, j, v, value), taus.at[j].set(tau)
+    return with_packed_column(reflected, j, j, v, value), taus.at[j].set(tau)
 
 
 @over_batch
 def geqrf(a):
     steps = min(a.shape)
-    return lax.fori_loop(0, steps, triangulated, (a, jnp.zeros(steps, a.dtype)))
+    return lax.fori_loop(0, steps, geqrf_step, (a, jnp.zeros(steps, a.dtype)))
 
 
 @over_batch
 def pivots(a):
-    """The order of the columns: in each step first that with the greatest norm below what is done."""
+    """The order of the columns: in each step first the column with the greatest norm in the remaining rows."""
     rows, columns, steps = jnp.arange(a.shape[0]), jnp.arange(a.shape[1], dtype=jnp.int32), min(a.shape)
 
     def step(j, state):
@@ -132,7 +132,7 @@ def pivots(a):
         norms = jnp.sum(jnp.abs(jnp.where(rows[:, None] >= j, a, 0)) ** 2, 0)
         k = jnp.argmax(jnp.where(columns >= j, norms, -1)).astype(jnp.int32)
         exchanged = columns.at[j].set(k).at[k].set(j.astype(jnp.int32))
-        return *triangulated(j, (a[:, exchanged], taus)), order[exchanged]
+        return *geqrf_step(j, (a[:, exchanged], taus)), order[exchanged]
 
     return lax.fori_loop(0, steps, step, (lax.stop_gradient(a), jnp.zeros(steps, a.dtype), columns))[2]
 
@@ -170,7 +170,7 @@ def gehrd(a):
         right = right - tau * jnp.outer(right @ v, jnp.conj(v))
         right = right - jnp.conj(tau) * jnp.outer(v, jnp.conj(v) @ right)
         a = jnp.where(jnp.arange(a.shape[0]) > k, right, a)
-        return stored(a, k, k + 1, v, value), taus.at[k].set(tau)
+        return with_packed_column(a, k, k + 1, v, value), taus.at[k].set(tau)
 
     return lax.fori_loop(0, a.shape[0] - 1, step, (a, jnp.zeros(a.shape[0] - 1, a.dtype)))
 

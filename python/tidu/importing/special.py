@@ -122,7 +122,7 @@ def hurwitz_zeta(s, q):
     return total
 
 
-WRITTEN_OUT = {
+COMPOSED = {
     "igamma": lambda e: same_shape(lax_special.igamma_impl),
     "igammac": lambda e: same_shape(lax_special.igammac_impl),
     "igamma_grad_a": lambda e: same_shape(lax_special.igamma_grad_a_impl),
@@ -133,7 +133,7 @@ WRITTEN_OUT = {
     "random_gamma": random_gamma,
     "lu_pivots_to_permutation": lu_pivots,
 }
-for _name, _make in WRITTEN_OUT.items():
+for _name, _make in COMPOSED.items():
     RULES[_name] = lambda t, e, xs, make=_make: with_rule_of_jax(t, e, xs, make(e))
 
 

@@ -1,6 +1,6 @@
-"""Special functions that a module has written out as polynomials: jax.export writes lgamma, digamma, erf_inv, erfc and
-Bessel functions so. They are recognised by comparison with what this version of JAX writes, and are the functions
-again, as the derivative of a polynomial that approximates one may be far from the function's, or NaN."""
+"""Special functions that a module has expanded into polynomials, as jax.export does with lgamma, digamma, erf_inv, erfc
+and Bessel functions. They are recognised by comparison with the expansions of this version of JAX, and become function
+calls again: the derivative of an approximating polynomial may be far from that of the function, or NaN."""
 
 import functools
 
@@ -9,7 +9,7 @@ import numpy as np
 from jax import export, lax
 from jaxlib.mlir import ir
 
-WRITTEN_OUT = {
+EXPANDED = {
     "bessel_i0e": lax.bessel_i0e,
     "bessel_i1e": lax.bessel_i1e,
     "digamma": lax.digamma,
@@ -18,12 +18,12 @@ WRITTEN_OUT = {
     "lgamma": lax.lgamma,
 }
 DTYPES = {"f32": np.float32, "f64": np.float64}
-FEWEST = 8  # distinct numbers that any of these needs
+MIN_NUMBERS = 8  # distinct constants of the smallest expansion
 
 
 @functools.cache
 def text_of(name, dtype):
-    return export.export(jax.jit(WRITTEN_OUT[name]))(jax.ShapeDtypeStruct((), dtype)).mlir_module()
+    return export.export(jax.jit(EXPANDED[name]))(jax.ShapeDtypeStruct((), dtype)).mlir_module()
 
 
 def element(value):
@@ -68,7 +68,7 @@ def matches(value, pattern, argument, found, seen):
         if all(matches(v, p, argument, found, seen) for v, p in zip(operands, asked.operands)):
             seen.add((value, pattern))
             return True
-        if len(found) > len(bound):  # what was seen since rests on a choice that is taken back
+        if len(found) > len(bound):  # matches found since depend on a choice that is taken back
             found[:] = bound
             seen.clear()
     return False
@@ -95,11 +95,11 @@ class Patterns:
                 numbers.setdefault(element(operation.results[0]), set()).add(number(operation))
         self.parsed, self.roots = [], {}
         for name, found in numbers.items():
-            if len(found) >= FEWEST:
+            if len(found) >= MIN_NUMBERS:
                 self.add(DTYPES[name])
 
     def add(self, dtype):
-        for name, function in WRITTEN_OUT.items():
+        for name, function in EXPANDED.items():
             module = ir.Module.parse(text_of(name, dtype))
             self.parsed.append(module)  # keeps the values below alive
             block = module.body.operations[0].regions[0].blocks[0]
@@ -108,7 +108,7 @@ class Patterns:
                 self.roots.setdefault(operation_of(root).name, []).append((function, root, block.arguments[0]))
 
     def function(self, operation):
-        """(function, operand) if an operation is the last of a function that is written out, else None."""
+        """(function, operand) if an operation is the last of an expanded function, else None."""
         for function, root, argument in self.roots.get(operation.name, ()):
             found = []
             if matches(operation.results[0], root, argument, found, set()) and found:

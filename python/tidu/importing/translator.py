@@ -86,7 +86,7 @@ class Translator:
         return self.run(closed.jaxpr, [self.constant(c) for c in closed.consts], list(xs))
 
     def constant(self, x):
-        """The Value of a constant of a jaxpr, or of what it reads from around it."""
+        """The Value of a constant of a jaxpr, or of a value of an enclosing jaxpr."""
         if not isinstance(x, core.Tracer):
             return self.g.constant(x)
         value = self.surrounding(x)
@@ -122,7 +122,7 @@ class Translator:
 
     @contextlib.contextmanager
     def reading(self, values):
-        """While these Values, by their variables, are what rules inside may read."""
+        """Lets rules inside read these Values, which are given by their variables."""
         self.scopes.append((self.g, values))
         try:
             yield
