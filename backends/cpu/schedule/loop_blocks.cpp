@@ -8,6 +8,7 @@
 #include "cpu/schedule/chunks.hpp"
 #include "cpu/schedule/groups.hpp"
 #include "cpu/schedule/loops.hpp"
+#include "cpu/schedule/multiplications.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -40,32 +41,17 @@ class ProductCosts {
   ProductCosts(const Graph& graph, const AxisClasses& classes) : graph_(graph), classes_(classes) {}
 
   double terms_of(std::uint32_t operation) const {
-    const auto made =
-        static_cast<double>(graph_.type(graph_.data().operations[operation].first_output).size());
-    return multiplications(operation) / std::max(made, 1.0);
+    const auto made = static_cast<double>(graph_.type(graph_.operation(operation).output()).size());
+    return multiplications_of(operation) / std::max(made, 1.0);
   }
   // A core multiplies and adds some 25 times in f64, and 50 times in f32, while it moves 10 bytes.
   double work_of(std::uint32_t operation) const {
-    const DType dtype = graph_.type(graph_.data().operations[operation].first_output).dtype();
-    return multiplications(operation) * (size_of(dtype) >= 8 ? 0.4 : 0.2);
+    const DType dtype = graph_.type(graph_.operation(operation).output()).dtype();
+    return multiplications_of(operation) * (size_of(dtype) >= 8 ? 0.4 : 0.2);
   }
-  double multiplications(std::uint32_t operation) const {
-    const OperationRecord& record = graph_.data().operations[operation];
-    double terms = 1;
-    for (std::uint32_t f = 0; f < classes_.num_factors(operation); ++f) {
-      const AxisClasses::Factor factor = classes_.factor(operation, f);
-      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
-        const int axis = factor.of_operand(k);
-        if (axis == BlockedLoop::none) continue;
-        terms *= static_cast<double>(
-            graph_.type(graph_.data().operands[record.first_input + k]).dim(static_cast<std::size_t>(axis)));
-        break;
-      }
-    }
-    return terms;
-  }
-  // How many rows, columns or terms of a product one point is: the extents of factors that the same operands
-  // have as have that one, and that are summed over if it is. A product for each point counts as many.
+  // The number of rows, columns or terms of a matmul that belong to one point of the loop: the product of the
+  // extents of the factors that occur in the same operands as the chosen one, and are summed like it. A
+  // matmul for each point counts as 2^32.
   std::int64_t rows_of_point(std::uint32_t operation, std::uint32_t chosen) const {
     const OperationRecord& record = graph_.data().operations[operation];
     const AxisClasses::Factor point = classes_.factor(operation, chosen);
@@ -94,6 +80,13 @@ class ProductCosts {
   }
 
  private:
+  double multiplications_of(std::uint32_t operation) const {
+    const Operation matmul = graph_.operation(operation);
+    std::vector<Type> operands;
+    for (const ValueId id : matmul.inputs()) operands.push_back(graph_.type(id));
+    return multiplications(matmul.op(), operands, graph_.type(matmul.output()));
+  }
+
   const Graph& graph_;
   const AxisClasses& classes_;
 };

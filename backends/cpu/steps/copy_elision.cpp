@@ -102,13 +102,11 @@ class MoveFinder {
   }
 
  private:
-  bool is_free(std::uint32_t index) const {
-    return steps_.is_unchanged(index) && steps_.plans().reads_of(index) == nullptr &&
-           !steps_.reads_accumulator(index);
+  bool is_move(std::uint32_t index) const {
+    return has_concat_map(graph_, index) && steps_.can_replan(index);
   }
-  bool is_move(std::uint32_t index) const { return has_concat_map(graph_, index) && is_free(index); }
   bool is_product(std::uint32_t index) const {
-    return products_ && is_any_of(graph_.operation(index), prim::dot_general) && is_free(index);
+    return products_ && is_any_of(graph_.operation(index), prim::dot_general) && steps_.can_replan(index);
   }
   // Bytes of what moves make for others, by what it comes from.
   void find_moved(const std::vector<std::size_t>& movers) {

@@ -66,7 +66,7 @@ class EpilogueFinder {
   bool take_product(ValueId id, const Operation& sum, std::size_t node, ProductUpdate& update) const {
     id = program_.roots()[id];
     const std::uint32_t maker = graph_.data().producers[id];
-    if (maker >= graph_.num_operations() || !is_free(maker) || update.x == id) return false;
+    if (maker >= graph_.num_operations() || !steps_.can_replan(maker) || update.x == id) return false;
     // See StepGraph::count_readers.
     if (readers_[id] != 1 + 2 * outputs_[id]) return false;
     if (outputs_[id] != 0) update.kept = id;
@@ -78,11 +78,6 @@ class EpilogueFinder {
     update.product = maker;
     return type.bytes() >= min_product && type.size() == graph_.type(sum.output()).size() &&
            x.size() == type.size() && x.dtype() == type.dtype() && is_operand(id) && is_operand(update.x);
-  }
-
-  bool is_free(std::uint32_t operation) const {
-    return steps_.is_unchanged(operation) && steps_.plans().reads_of(operation) == nullptr &&
-           !steps_.reads_accumulator(operation);
   }
 
   const StepGraph& steps_;

@@ -74,6 +74,11 @@ class StepGraph {
   std::uint32_t position_of(std::uint32_t operation) const { return position_of_[operation]; }
   /// Is the operation a step that no pass has changed yet?
   bool is_unchanged(std::uint32_t operation) const;
+  /// May a pass give the operation another plan, or absorb it? It is a step that no pass has changed, all its
+  /// elements are demanded, and it reads no accumulator.
+  bool can_replan(std::uint32_t operation) const {
+    return is_unchanged(operation) && plans_.reads_of(operation) == nullptr && !reads_accumulator(operation);
+  }
   /// Marks a standalone operation as absorbed.
   void absorb(std::uint32_t operation) { steps_[position_of_[operation]].absorbed = true; }
   /// The prologue and epilogue of the fusion at that position, which are created if it has none.
