@@ -64,6 +64,66 @@ std::string fault_of_tangent(const Value& tangent, const Emitter& emitter, bool 
                      type, ", got ", tangent.type());
 }
 
+// The operations that have to be differentiated: a tangent reaches them, and one of their tangents can reach
+// an output. Both sweeps take time linear in the graph.
+struct ActiveOperations {
+  FlatArray<char> active;  // by operation
+  std::size_t count = 0;
+  bool any_holds_graph = false;  // of all operations of the graph
+};
+
+ActiveOperations find_active(const GraphData& g, std::span<const std::size_t> wrt) {
+  ActiveOperations found;
+  FlatArray<char> forward(g.types.size(), 0);
+  FlatArray<char> backward(g.types.size(), 0);
+  found.active.assign(g.operations.size(), 0);
+  for (const std::size_t i : wrt) forward[g.inputs[i]] = 1;
+  for (const OperationRecord& record : g.operations) {
+    if (record.op->primitive->has_trait(Trait::holds_graph)) found.any_holds_graph = true;
+    const ValueId* operands = g.operands.data() + record.first_input;
+    bool reached = false;
+    for (std::uint32_t k = 0; k < record.num_inputs; ++k) reached = reached || forward[operands[k]] != 0;
+    if (!reached) continue;
+    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
+      const ValueId id = record.first_output + slot;
+      forward[id] = is_inexact(g.types[id].dtype()) ? 1 : 0;
+    }
+  }
+  for (const ValueId id : g.outputs) backward[id] = forward[id];
+  for (std::size_t i = g.operations.size(); i-- > 0;) {
+    const OperationRecord& record = g.operations[i];
+    for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
+      if (backward[record.first_output + slot] != 0) found.active[i] = 1;
+    }
+    if (found.active[i] == 0) continue;
+    ++found.count;
+    const ValueId* operands = g.operands.data() + record.first_input;
+    for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
+      if (forward[operands[k]] != 0) backward[operands[k]] = 1;
+    }
+  }
+  return found;
+}
+
+// Tells which values of a graph that grows are zero by their making. Each operation is looked at once.
+class KnownZeros {
+ public:
+  bool is_zero(const GraphData& g, ValueId id) {
+    zero_.resize(g.types.size(), 0);
+    for (; next_ < g.operations.size(); ++next_) {
+      const Operation operation(g, next_);
+      if (!detail::gives_zeros(operation, [&](std::size_t k) { return zero_[operation.input(k)] != 0; }))
+        continue;
+      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) zero_[operation.output(slot)] = 1;
+    }
+    return zero_[id] != 0;
+  }
+
+ private:
+  std::vector<char> zero_;  // by value
+  std::uint32_t next_ = 0;  // the first operation that was not looked at
+};
+
 class Linearizer final : public Emitter, public detail::InnerServices {
  public:
   Linearizer(const Graph& graph, const LinearizeOptions& options, detail::InnerGraphs* inner)
@@ -71,8 +131,9 @@ class Linearizer final : public Emitter, public detail::InnerServices {
         graph_(graph),
         context_(options.context),
         wrt_(resolve_wrt(graph, options)),
+        active_(find_active(graph.data(), wrt_)),
+        copies_primal_(!active_.any_holds_graph && !graph.data().may_repeat),
         linear_(graph.name(), graph.primitives(), {.deduplicate = true, .record_where = false}) {
-    find_active();
     if (copies_primal_) {
       augmented_ = GraphBuilder::extending(graph, {.deduplicate = true, .record_where = false});
     } else {
@@ -80,7 +141,7 @@ class Linearizer final : public Emitter, public detail::InnerServices {
     }
     externals_.assign(augmented_->num_values(), no_index);
     tangents_.assign(graph.num_values(), no_index);
-    linear_.reserve(2 * active_operations_ + 16, 2 * active_operations_ + 16, 4 * active_operations_ + 16);
+    linear_.reserve(2 * active_.count + 16, 2 * active_.count + 16, 4 * active_.count + 16);
   }
 
   Linearization run() {
@@ -95,9 +156,10 @@ class Linearizer final : public Emitter, public detail::InnerServices {
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       current_ = i;
       // The rule of an operation that holds a graph replaces it by another one.
-      const bool replaced = active_[i] != 0 && graph_.operation(i).primitive().has_trait(Trait::holds_graph);
+      const bool replaced =
+          active_.active[i] != 0 && graph_.operation(i).primitive().has_trait(Trait::holds_graph);
       if (!copies_primal_ && !replaced) copy_operation(i);
-      if (active_[i] != 0) differentiate(i);
+      if (active_.active[i] != 0) differentiate(i);
       if (replaced && value_map_[graph_.operation(i).output()] == no_index) copy_operation(i);
     }
     return finish();
@@ -160,41 +222,6 @@ class Linearizer final : public Emitter, public detail::InnerServices {
  private:
   [[noreturn]] void rule_error(const std::string& message) const {
     detail::raise_rule_error(RuleKind::jvp, graph_, current_, message);
-  }
-
-  // An operation is active when a tangent reaches it and one of its tangents can reach an output.
-  void find_active() {
-    const GraphData& g = graph_.data();
-    FlatArray<char> forward(g.types.size(), 0);
-    FlatArray<char> backward(g.types.size(), 0);
-    active_.assign(g.operations.size(), 0);
-    for (const std::size_t i : wrt_) forward[g.inputs[i]] = 1;
-    for (std::size_t i = 0; i < g.operations.size(); ++i) {
-      const OperationRecord& record = g.operations[i];
-      copies_primal_ = copies_primal_ && !record.op->primitive->has_trait(Trait::holds_graph);
-      const ValueId* operands = g.operands.data() + record.first_input;
-      bool reached = false;
-      for (std::uint32_t k = 0; k < record.num_inputs; ++k) reached = reached || forward[operands[k]] != 0;
-      if (!reached) continue;
-      for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
-        const ValueId id = record.first_output + slot;
-        forward[id] = is_inexact(g.types[id].dtype()) ? 1 : 0;
-      }
-    }
-    copies_primal_ = copies_primal_ && !g.may_repeat;
-    for (const ValueId id : g.outputs) backward[id] = forward[id];
-    for (std::size_t i = g.operations.size(); i-- > 0;) {
-      const OperationRecord& record = g.operations[i];
-      for (std::uint32_t slot = 0; slot < record.num_outputs; ++slot) {
-        if (backward[record.first_output + slot] != 0) active_[i] = 1;
-      }
-      if (active_[i] == 0) continue;
-      ++active_operations_;
-      const ValueId* operands = g.operands.data() + record.first_input;
-      for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
-        if (forward[operands[k]] != 0) backward[operands[k]] = 1;
-      }
-    }
   }
 
   void start_rebuilding() {
@@ -276,22 +303,11 @@ class Linearizer final : public Emitter, public detail::InnerServices {
   // jointly, such as a pad, such an operand may be masked out later.
   void require_zeros(const Op& op) {
     for (std::size_t i = 0; i < ids_.size(); ++i) {
-      if ((ids_[i] & linear_bit) != 0 || is_zero(ids_[i])) continue;
+      if ((ids_[i] & linear_bit) != 0 || zeros_.is_zero(augmented_->data(), ids_[i])) continue;
       rule_error(detail::str("expected operations that are linear in the tangents, got ", op.name(),
                              " of a tangent and of operand ", i,
                              ", which depends on none and is not zero by its making"));
     }
-  }
-  bool is_zero(ValueId id) {
-    const GraphData& g = augmented_->data();
-    zero_.resize(g.types.size(), 0);
-    for (; zeros_until_ < g.operations.size(); ++zeros_until_) {
-      const Operation operation(g, zeros_until_);
-      if (!detail::gives_zeros(operation, [&](std::size_t k) { return zero_[operation.input(k)] != 0; }))
-        continue;
-      for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) zero_[operation.output(slot)] = 1;
-    }
-    return zero_[id] != 0;
   }
 
   [[noreturn]] void refuse_operands(const Op& op) const {
@@ -417,9 +433,8 @@ class Linearizer final : public Emitter, public detail::InnerServices {
   const Graph& graph_;
   ADContext* context_;
   std::vector<std::size_t> wrt_;
-  bool copies_primal_ = true;  // else it is rebuilt, operation by operation
-  FlatArray<char> active_;
-  std::size_t active_operations_ = 0;
+  const ActiveOperations active_;
+  const bool copies_primal_;  // else it is rebuilt, operation by operation
   std::unique_ptr<GraphBuilder> augmented_;
   GraphBuilder linear_;
   std::vector<ValueId> value_map_;         // when rebuilding: primal -> augmented
@@ -429,8 +444,7 @@ class Linearizer final : public Emitter, public detail::InnerServices {
   FlatArray<ValueId> tangents_;            // primal -> linear
   std::uint32_t current_ = 0;
   std::optional<Op> sum_op_;
-  std::vector<char> zero_;         // by value of augmented: known to be zero?
-  std::uint32_t zeros_until_ = 0;  // operations of augmented that zero_ knows
+  KnownZeros zeros_;  // of augmented
   // scratch
   std::vector<ValueId> ids_;
   std::vector<char> linear_flags_;
