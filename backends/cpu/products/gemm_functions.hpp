@@ -30,7 +30,7 @@ constexpr GemmFunctions functions_of() {
   return {
       Product<T, Complex>::run,
       ReadyProduct<T, Complex>::make,
-      Product<T, Complex>::pack,
+      PanelsOfB<T, Complex>::pack,
       {narrow_function<T, Complex, 2>(), narrow_function<T, Complex, 4>(), narrow_function<T, Complex, 8>()},
       {update_function<T, Complex, AOrder::rows>(), update_function<T, Complex, AOrder::columns>()},
       kPacksCrowded};

@@ -7,7 +7,8 @@
 // Method: Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). Tiles of C are
 // held in registers. B is packed into panels as wide as a tile, which stay in the second-level cache. The
 // rows of A for a row of tiles stay in the first-level cache. Vectors lie along the rows of C, so elements of
-// A are broadcast; A may be copied, but is never transposed. Operands that fit in the second-level cache
+// A are broadcast. A may be copied. Its transpose is packed only where C^T is computed
+// (multiply_transposed). Operands that fit in the second-level cache
 // anyway are read in place.
 //
 // A complex GEMM computes two real rows for each complex row of A: P = re(A) B and Q = im(A) B on interleaved
@@ -18,6 +19,7 @@
 #include "cpu/products/gemm.hpp"
 #include "cpu/products/gemm_inner.hpp"
 #include "cpu/products/gemm_narrow.hpp"
+#include "cpu/products/gemm_pack.hpp"
 #include "cpu/products/gemm_small.hpp"
 #include "cpu/products/gemm_tiles.hpp"
 #include "cpu/products/gemm_transposed.hpp"
@@ -44,6 +46,7 @@ struct Product : Ways<T, Complex> {
   using Base::kBlockWidth, Base::kPadding, Base::kRows, Base::kScalars, Base::kTerms, Base::kWidth,
       Base::kWideVectors;
   using typename Base::Cut, typename Base::Ends, typename Base::Panels;
+  using Packing = PanelsOfB<T, Complex>;
 
   /// Sets the elements after the row ends to zero.
   static void clear(Index m, Index width, T* c, Index ldc, const Ends& ends) {
@@ -194,29 +197,6 @@ struct Product : Ways<T, Complex> {
     }
   }
 
-  static void pack_b(const T* b, Index ldb, bool trans, Index k, Index width, T* to) {
-    if (trans) {
-      constexpr int kBytes = static_cast<int>(sizeof(T)) * static_cast<int>(kScalars);
-      for (Index j = 0; j < width; j += kWidth) {
-        transpose_copy<kBytes>(least(kWidth, width - j) / kScalars, k,
-                               reinterpret_cast<const char*>(b + j / kScalars * ldb),
-                               ldb * static_cast<Index>(sizeof(T)), reinterpret_cast<char*>(to + j * k),
-                               kWidth * static_cast<Index>(sizeof(T)));
-      }
-      return;
-    }
-    for (Index p = 0; p < k; ++p) {
-      Index j = 0;
-      for (; j + kWidth <= width; j += kWidth) {
-#pragma GCC unroll 8
-        for (int v = 0; v < kTileVectors; ++v) {
-          store<T>(to + j * k + p * kWidth + v * kLanes<T>, load<T>(b + p * ldb + j + v * kLanes<T>));
-        }
-      }
-      if (j < width) copy<T>(b + p * ldb + j, to + j * k + p * kWidth, width - j);
-    }
-  }
-
   /// As multiply_packed for a transposed B, if A stays near: each panel is used as it is made, or right
   /// after, and the next one overwrites it.
   template <AOrder Order>
@@ -239,7 +219,8 @@ struct Product : Ways<T, Complex> {
                                                     near_rows<T, Complex>(m, width, k, ldc));
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
-        pack_b(b + j / kScalars * ldb + p * kScalars, ldb, true, terms, least(kWidth, width - j), room);
+        Packing::pack_terms(b + j / kScalars * ldb + p * kScalars, ldb, true, terms, least(kWidth, width - j),
+                            room);
         column.run(terms, a + p * (Order == AOrder::rows ? kScalars : lda), room, kWidth, c + j,
                    p > 0 ? Adding::to_result : adding);
       }
@@ -256,7 +237,7 @@ struct Product : Ways<T, Complex> {
     for (Index i = 0; i < m; i += kWidth) {
       const Index w = least(kWidth, m - i);
       const T* from = a + i;
-      if (!trans_a) pack_b(a + i * lda, lda, true, k, w, panel);
+      if (!trans_a) Packing::pack_terms(a + i * lda, lda, true, k, w, panel);
       if (!trans_a) from = panel;
       for (Index j = 0; j < n; j += kPart) {
         const Index rows = least(kPart, n - j);
@@ -333,8 +314,8 @@ struct Product : Ways<T, Complex> {
         const T* panels = packed ? b + j * k + p * kWidth : room_b;
         const Index panel = (packed ? k : terms) * kWidth;
         if (!packed)
-          pack_b(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b, terms, w,
-                 room_b);
+          Packing::pack_terms(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b,
+                              terms, w, room_b);
         if (trans_a) {
           multiply_packed<AOrder::columns>(m, w, p, terms, a + p * lda, lda, panels, panel, known, c + j, ldc,
                                            p > 0 ? Adding::to_result : adding, room_a, own, finite_a);
@@ -393,7 +374,7 @@ struct Product : Ways<T, Complex> {
       return;
     }
     const Terms* const of_panels =
-        call.packed_b ? terms_of_packed(call, b) + range.column_begin * kScalars / kWidth : nullptr;
+        call.packed_b ? Packing::terms_of_packed(call, b) + range.column_begin * kScalars / kWidth : nullptr;
     for (Index q = range.batch_begin; q < range.batch_end; ++q) {
       one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
           b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, adding_of(call),
@@ -414,20 +395,6 @@ struct Product : Ways<T, Complex> {
       const Index rest = range.row_begin + done;
       if (rest < range.row_end) run(call, {q, q + 1, rest, range.row_end, 0, N}, a, b, c);
     }
-  }
-
-  /// The terms of the panels, which are stored after a packed B.
-  static const Terms* terms_of_packed(const GemmCall& call, const void* packed) {
-    const Index panels = packed_panel_bytes(call.n * kScalars * static_cast<Index>(sizeof(T)), call.k);
-    return reinterpret_cast<const Terms*>(static_cast<const char*>(packed) + panels);
-  }
-
-  /// Packs all of B into panels with all terms, followed by the nonzero terms of each panel.
-  static void pack(const GemmCall& call, const void* b, void* to) {
-    const Index width = call.n * kScalars;
-    pack_b(static_cast<const T*>(b), call.ldb * kScalars, call.trans_b, call.k, width, static_cast<T*>(to));
-    find_terms_of_packed(width, call.k, static_cast<const T*>(to),
-                         const_cast<Terms*>(terms_of_packed(call, to)));
   }
 };
 

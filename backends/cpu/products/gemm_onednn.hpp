@@ -11,7 +11,7 @@
 namespace tidu::cpu_detail::onednn {
 
 /// Is oneDNN built in, and was it measured faster than tidu's kernels for such a GEMM (docs/matmul.md)?
-/// Depends on type, transposes, m, n and k.
+/// Depends on the processor, and on the call's type, transposes, m, n, k, lda and ldb.
 [[nodiscard]] bool is_faster(const GemmCall& call) noexcept;
 
 /// Pieces of one batch member: their number along the rows and columns of C, and the units at whose multiples
