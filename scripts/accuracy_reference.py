@@ -2,10 +2,11 @@
 """Writes tests/data/accuracy/NAME.txt: for points over the whole range of each dtype the value and the first and second derivatives
 of a function of one or two numbers, by mpmath (PyPI) with 60 digits. tests/accuracy reads them, and its results make docs/accuracy.md.
 
-A line is `DTYPE x [y] ; value first... second...`; for two numbers the first derivatives are by x and y, the second by xx, xy, yy.
-A number is rounded to some digits more than the dtype has, or is inf, -inf, nan; a number below 1e-360 is 0. `a|u` means: the error of a
-counts in units of the last place of u = |a| + |x a'(x)|, the condition of a: used if terms of a cancel near a zero of its own, or a grows
-by a power of e. Points are numbers of the dtype.
+A line is `DTYPE x [y] ; value first... second...`; for two numbers the first derivatives are by x and y, the second by xx, xy, yy. For a
+complex number x and y are its parts; each derivative is its two parts and the size in whose units its error counts. A number is rounded to
+some digits more than the dtype has, or is inf, -inf, nan; a number below 1e-360 is 0. `a|u` means: the error of a counts in units of the
+last place of u = |a| + |x a'(x)|, the condition of a: used if terms of a cancel near a zero of its own, or a grows by a power of e.
+Points are numbers of the dtype.
 usage: scripts/accuracy_reference.py [NAME...]"""
 import math
 import pathlib
@@ -158,6 +159,68 @@ def ordinary(dtype, chance):
         (x, x + chance.uniform(-1, 1) * 2.0 ** -chance.uniform(0, 20)) for x in (chance.uniform(-9, 9) for i in range(COUNTS[dtype]))]
 
 
+class Holomorphic:
+    """derivatives[n](z) is the n-th derivative of a function of a complex number, away from its branch cuts. near: points that are
+    singular, or where the function or a derivative is 0. most, widest: the greatest |Re z| and |Im z|."""
+
+    dtypes = ("c128", "c64")
+
+    def __init__(self, f, d1, d2, near=(0,), most=INF, widest=INF, cancels=()):
+        self.derivatives, self.near, self.most, self.widest, self.cancels = (f, d1, d2), near, most, widest, cancels
+
+    def points(self, dtype, chance):
+        part = {"c128": "f64", "c64": "f32"}[dtype]
+        p, least, most = DTYPES[part]
+        found = set()
+
+        def add(x, y):
+            x, y = rounded(x, part), rounded(y, part)
+            if x != 0 and y != 0 and abs(x) <= self.most and abs(y) <= self.widest:
+                found.add((x, y))
+
+        def sign():
+            return chance.choice((-1, 1))
+
+        def size():
+            return sign() * mpf(2) ** (least + (most - least) * mpf(chance.random()))
+
+        n = COUNTS[part]
+        for i in range(n):  # log-uniform to both ends: each part for itself, and both of one size
+            add(size(), size())
+            add(chance.uniform(-4, 4), chance.uniform(-4, 4))
+            add(sign() * math.exp(chance.uniform(0, 6.6)), sign() * math.exp(chance.uniform(0, 6.6)))
+            add(size(), chance.uniform(-3, 3))
+            add(chance.uniform(-3, 3), size())
+            x = size()
+            add(x, x * chance.uniform(-2, 2))
+        for c in self.near:
+            c = mp.mpc(c)
+            for i in range(n // 2):
+                at = c + mpf(2) ** -chance.uniform(1, p + 2) * mp.expjpi(chance.uniform(-1, 1))
+                add(at.real, at.imag)
+            for i in range(n // 4):  # close by in one part alone
+                add(c.real + sign() * mpf(2) ** -chance.uniform(1, p), c.imag + sign() * mpf(2) ** -chance.uniform(p, 4 * p))
+                add(c.real + sign() * mpf(2) ** -chance.uniform(p, 4 * p), c.imag + sign() * mpf(2) ** -chance.uniform(1, p))
+        return sorted(found)
+
+    def line(self, dtype, pair):
+        with mp.workdps(150):  # next to a branch point most digits of a part cancel
+            return self.line_of(dtype, pair)
+
+    def line_of(self, dtype, pair):
+        z, numbers = mp.mpc(*pair), []
+        digits = DIGITS[{"c128": "f64", "c64": "f32"}[dtype]]
+        for order, f in enumerate(self.derivatives):
+            value = mp.mpc(f(z))
+            entry = f"{text(value.real, digits)} {text(value.imag, digits)}"
+            unit = abs(value)
+            if order in self.cancels and mp.isfinite(value):
+                following = self.derivatives[order + 1] if order < 2 else lambda t: mp.diff(self.derivatives[2], t, relative=True, h=mpf(10) ** -25)
+                unit += abs(z * following(z))
+            numbers.append(entry + " " + text(unit, 6))
+        return f"{dtype} {text(pair[0])} {text(pair[1])} ; {' '.join(numbers)}"
+
+
 def sech2(x):
     return 1 / mp.cosh(x) ** 2
 
@@ -293,9 +356,49 @@ BINARIES = {
 }
 
 
+def sqrt1m(z):  # the square root of 1 - z^2, on the side that asin, acos and their derivatives take
+    return mp.sqrt(1 - z) * mp.sqrt(1 + z)
+
+
+def atanh_of(z):  # mpmath's loses small numbers
+    return z + z**3 / 3 if abs(z) < mpf(10) ** -60 else mp.atanh(z)
+
+
+def sqrt1p(z):
+    return mp.sqrt(1 - 1j * z) * mp.sqrt(1 + 1j * z)
+
+
+I = mp.mpc(0, 1)
+COMPLEX = {
+    "exp": Holomorphic(mp.exp, mp.exp, mp.exp, widest=1000),
+    "exp2": Holomorphic(lambda z: mp.exp(LN2 * z), lambda z: LN2 * mp.exp(LN2 * z), lambda z: LN2**2 * mp.exp(LN2 * z), widest=1000),
+    "expm1": Holomorphic(mp.expm1, mp.exp, mp.exp, near=(0,), widest=1000),
+    "log": Holomorphic(mp.log, lambda z: 1 / z, lambda z: -1 / z**2, near=(0, 1, -1, I, -I)),
+    "log1p": Holomorphic(mp.log1p, lambda z: 1 / (1 + z), lambda z: -1 / (1 + z) ** 2, near=(0, -1, -2)),
+    "sqrt": Holomorphic(mp.sqrt, lambda z: 1 / mp.sqrt(z) / 2, lambda z: -1 / (4 * z * mp.sqrt(z)), near=(0, -1, 1)),
+    "rsqrt": Holomorphic(lambda z: 1 / mp.sqrt(z), lambda z: -1 / (2 * z * mp.sqrt(z)), lambda z: 3 / (4 * z**2 * mp.sqrt(z)), near=(0, -1, 1)),
+    "reciprocal": Holomorphic(lambda z: 1 / z, lambda z: -1 / z**2, lambda z: 2 / z**3),
+    "square": Holomorphic(lambda z: z * z, lambda z: 2 * z, lambda z: mpf(2)),
+    "power_3": Holomorphic(lambda z: z**3, lambda z: 3 * z**2, lambda z: 6 * z),
+    "sin": Holomorphic(mp.sin, mp.cos, lambda z: -mp.sin(z), near=(0, mp.pi), most=1000),
+    "cos": Holomorphic(mp.cos, lambda z: -mp.sin(z), lambda z: -mp.cos(z), near=(0, mp.pi / 2), most=1000),
+    "tan": Holomorphic(mp.tan, lambda z: mp.sec(z) ** 2, lambda z: 2 * mp.tan(z) * mp.sec(z) ** 2, near=(0, mp.pi / 2), most=1000),
+    "sinh": Holomorphic(mp.sinh, mp.cosh, mp.sinh, widest=1000),
+    "cosh": Holomorphic(mp.cosh, mp.sinh, mp.cosh, near=(0, I * mp.pi / 2), widest=1000),
+    "tanh": Holomorphic(mp.tanh, sech2, lambda z: -2 * mp.tanh(z) * sech2(z), near=(0, I * mp.pi / 2), widest=1000),
+    "asin": Holomorphic(mp.asin, lambda z: 1 / sqrt1m(z), lambda z: z / sqrt1m(z) ** 3, near=(0, -1, 1)),
+    "acos": Holomorphic(mp.acos, lambda z: -1 / sqrt1m(z), lambda z: -z / sqrt1m(z) ** 3, near=(0, -1, 1)),
+    "atan": Holomorphic(lambda z: -I * atanh_of(I * z), lambda z: 1 / ((1 - I * z) * (1 + I * z)), lambda z: -2 * z / ((1 - I * z) * (1 + I * z)) ** 2, near=(0, I, -I)),
+    "asinh": Holomorphic(mp.asinh, lambda z: 1 / sqrt1p(z), lambda z: -z / sqrt1p(z) ** 3, near=(0, I, -I)),
+    "acosh": Holomorphic(mp.acosh, lambda z: 1 / mp.sqrt(z - 1) / mp.sqrt(z + 1), lambda z: -z / (mp.sqrt(z - 1) * mp.sqrt(z + 1)) ** 3, near=(0, 1, -1)),
+    "atanh": Holomorphic(atanh_of, lambda z: 1 / ((1 - z) * (1 + z)), lambda z: 2 * z / ((1 - z) * (1 + z)) ** 2, near=(0, 1, -1)),
+    "logistic": Holomorphic(sigma, sigma1, sigma2, near=(0, I * mp.pi), widest=1000),
+}
+
+
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
-    everything = {**FUNCTIONS, **BINARIES}
+    everything = {**FUNCTIONS, **BINARIES, **{f"complex_{name}": function for name, function in COMPLEX.items()}}
     for name in sys.argv[1:] or everything:
         function, chance = everything[name], random.Random(name)
         lines = [function.line(dtype, x) for dtype in function.dtypes for x in function.points(dtype, chance)]

@@ -87,7 +87,12 @@ double logistic(double x) {
   return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
+// Next to the imaginary axis, which has the poles, 1 + e^z would cancel.
 Complex logistic(Complex z) {
+  if (std::abs(z.real()) < 1) {
+    const Complex half = 0.5 * z;
+    return std::exp(half) / (2.0 * std::cosh(half));
+  }
   const Complex e = std::exp(z.real() < 0 ? z : -z);
   return z.real() < 0 ? e / (1.0 + e) : 1.0 / (1.0 + e);
 }

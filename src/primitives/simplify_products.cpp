@@ -143,7 +143,7 @@ Ints axes_in_product(const Operand& operand, std::int64_t free) {
 }
 
 // Nothing to sum over, and rows of the result are long enough for vectors: a product of broadcasts, which
-// others join. Those of a batch are for groups of rows (docs/schedule.md), whose rows may be shorter.
+// others join. Those of a batch are for row fusions (docs/schedule.md), whose rows may be shorter.
 Values outer_product(SimplifyContext& c, const Operand& lhs, const Operand& rhs) {
   constexpr std::int64_t min_row = 64, min_row_of_batch = 16;
   if (!lhs.contracting.empty() || lhs.value.rank() == 0 || !is_real(lhs.value.type())) return unchanged();

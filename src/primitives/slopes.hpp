@@ -1,4 +1,4 @@
-// slopes.hpp - first derivatives of elementary functions of one real number, as values that are
+// slopes.hpp - first derivatives of elementary functions of one number, as values that are
 // differentiable themselves.
 //
 // Note [Slopes]: f'(x) is computed by a formula that does not overflow, underflow or cancel where its value
@@ -81,6 +81,16 @@ Value slope_of_logistic(Value x, Value z);
 Value slope_of_erf(Value x);
 /// (sqrt(pi) / 2) e^(z²) with z = erf_inv x
 Value slope_of_erf_inv(Value x, Value z);
+/// The same for a complex x. The roots are principal ones, also on their cuts.
+Value complex_slope_of_asin(Value x);
+Value complex_slope_of_atan(Value x);
+Value complex_slope_of_asinh(Value x);
+Value complex_slope_of_acosh(Value x);
+Value complex_slope_of_atanh(Value x);
+Value complex_slope_of_tanh(Value x, Value z);
+Value complex_slope_of_logistic(Value x);
+/// 1 / cos² x with z = tan x
+Value complex_slope_of_tan(Value x, Value z);
 /// -z² with z = 1 / x, of a real or complex x of any precision
 Value slope_of_reciprocal(Value x, Value z);
 

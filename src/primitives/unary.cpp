@@ -159,36 +159,18 @@ constinit const Primitive sin =
 constinit const Primitive cos =
     analytic("cos", [](JvpContext& c) -> Derivatives { return t_of(c) * -ops::sin(x_of(c)); });
 
-// z = tan x          dz = (1 + z^2) dx
+// z = tan x          dz = (1 + z^2) dx, of a complex x dx / cos^2 x
 constinit const Primitive tan = analytic("tan", [](JvpContext& c) -> Derivatives {
+  if (is_complex(x_of(c).dtype())) return t_of(c) * complex_slope_of_tan(x_of(c), z_of(c));
   const Value squared = ops::square(z_of(c));
   return t_of(c) * (like(squared, 1.0) + squared);
 });
-
-// x + 1 of complex x, whose imaginary part keeps its sign where it is 0: that says on which side of a cut x
-// lies.
-Value above_of(Value x) {
-  const Value turned = -x, one = like(x, 1.0);
-  const Value below = turned - one;
-  return -below;
-}
-
-// 1 / sqrt(1 - x^2) for complex x: by two roots, and 1 - x as -(x - 1), for the sign.
-Value complex_slope_of_asin(Value x) {
-  const Value below = x - like(x, 1.0);
-  const Value root = ops::rsqrt(-below);
-  return ops::multiply_no_nan(root, ops::rsqrt(above_of(x)));
-}
 
 // t f(x) of a real x and t g(x) of a complex one, where g has poles, and f as `of_real` says.
 template <Slope of_real = Slope::finite>
 Derivatives real_or_complex(const JvpContext& c, Value (*f)(Value), Value (*g)(Value)) {
   if (is_complex(x_of(c).dtype())) return ops::multiply_no_nan(t_of(c), g(x_of(c)));
   return times_slope<of_real>(c, f);
-}
-Value complex_square_plus_one(Value x) {
-  const Value squared = ops::square(x);
-  return squared + like(squared, 1.0);
 }
 
 // z = asin x         dz = dx / sqrt(1 - x^2)
@@ -204,8 +186,7 @@ constinit const Primitive acos = analytic("acos", [](JvpContext& c) -> Derivativ
 
 // z = atan x         dz = dx / (1 + x^2)
 constinit const Primitive atan = analytic("atan", [](JvpContext& c) -> Derivatives {
-  return real_or_complex(c, slope_of_atan,
-                         [](Value x) { return ops::reciprocal(complex_square_plus_one(x)); });
+  return real_or_complex(c, slope_of_atan, complex_slope_of_atan);
 });
 
 // z = sinh x         dz = cosh x dx
@@ -216,43 +197,34 @@ constinit const Primitive sinh =
 constinit const Primitive cosh =
     analytic("cosh", [](JvpContext& c) -> Derivatives { return t_of(c) * ops::sinh(x_of(c)); });
 
-// z = tanh x         dz = dx / cosh^2 x, of a complex x (1 - z^2) dx
+// z = tanh x         dz = dx / cosh^2 x
 constinit const Primitive tanh = analytic("tanh", [](JvpContext& c) -> Derivatives {
-  if (!is_complex(x_of(c).dtype()))
-    return times_slope(c, [&](Value x) { return slope_of_tanh(x, wide(z_of(c))); });
-  const Value squared = ops::square(z_of(c));
-  return t_of(c) * (like(squared, 1.0) - squared);
+  if (is_complex(x_of(c).dtype())) return t_of(c) * complex_slope_of_tanh(x_of(c), z_of(c));
+  return times_slope(c, [&](Value x) { return slope_of_tanh(x, wide(z_of(c))); });
 });
 
 // z = asinh x        dz = dx / sqrt(x^2 + 1)
 constinit const Primitive asinh = analytic("asinh", [](JvpContext& c) -> Derivatives {
-  return real_or_complex(c, slope_of_asinh, [](Value x) { return ops::rsqrt(complex_square_plus_one(x)); });
+  return real_or_complex(c, slope_of_asinh, complex_slope_of_asinh);
 });
 
 // z = acosh x        dz = dx / (sqrt(x - 1) sqrt(x + 1)); separate roots for complex x with Re x < 0, and for
 // a large x, whose square would overflow
 constinit const Primitive acosh = analytic("acosh", [](JvpContext& c) -> Derivatives {
-  return real_or_complex<Slope::unbounded>(c, slope_of_acosh, [](Value x) {
-    const Value root = ops::rsqrt(x - like(x, 1.0));
-    return ops::multiply_no_nan(root, ops::rsqrt(above_of(x)));
-  });
+  return real_or_complex<Slope::unbounded>(c, slope_of_acosh, complex_slope_of_acosh);
 });
 
 // z = atanh x        dz = dx / ((1 - x) (1 + x))
 constinit const Primitive atanh = analytic("atanh", [](JvpContext& c) -> Derivatives {
-  return real_or_complex<Slope::unbounded>(c, slope_of_atanh, [](Value x) {
-    const Value one = like(x, 1.0), below = one - x;
-    return ops::reciprocal(below * (one + x));
-  });
+  return real_or_complex<Slope::unbounded>(c, slope_of_atanh, complex_slope_of_atanh);
 });
 
-// z = 1 / (1 + e^-x)           dz = dx / (2 cosh(x/2))^2, of a complex x z (1 - z) dx
+// z = 1 / (1 + e^-x)           dz = dx / (2 cosh(x/2))^2
 constinit const Primitive logistic = analytic(
     "logistic",
     [](JvpContext& c) -> Derivatives {
-      if (!is_complex(x_of(c).dtype()))
-        return times_slope(c, [&](Value x) { return slope_of_logistic(x, wide(z_of(c))); });
-      return t_of(c) * (z_of(c) * (like(z_of(c), 1.0) - z_of(c)));
+      if (is_complex(x_of(c).dtype())) return t_of(c) * complex_slope_of_logistic(x_of(c));
+      return times_slope(c, [&](Value x) { return slope_of_logistic(x, wide(z_of(c))); });
     },
     simplify_logistic);
 

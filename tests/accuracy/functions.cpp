@@ -1,18 +1,15 @@
-// functions.cpp - the functions of docs/accuracy.md: value, first and second derivatives, at points over the
-// whole range of each dtype, beside references of 60 digits (scripts/accuracy_reference.py). Every way to a
-// number is taken: elements one at a time and all at once, forward and reverse mode and their four pairs,
-// compiled, and by the reference executor. The error counts in units in the last place of the reference; a
-// wrong 0, infinity or NaN counts as infinitely many. The bounds that hold are those of the page, which
-// TIDU_UPDATE_GOLDEN writes anew.
-#include <algorithm>
-#include <fstream>
+// functions.cpp - the functions of real numbers of docs/accuracy.md: value, first and second derivatives, at
+// points over the whole range of each dtype, beside references of 60 digits (scripts/accuracy_reference.py).
+// Every way to a number is taken: elements one at a time and all at once, forward and reverse mode and their
+// four pairs, compiled, and by the reference executor.
 #include <iomanip>
-#include <map>
 #include <sstream>
 
+#include "accuracy/table.hpp"
 #include "frontend/support.hpp"
 
 namespace tidu::test {
+namespace of_real {
 namespace {
 
 using One = Array (*)(const Array&);
@@ -70,98 +67,9 @@ const std::vector<std::pair<std::string, Two>> functions_of_two = {
     {"pow", [](const Array& x, const Array& y) { return pow(x, y); }},
 };
 
-struct Reference {
-  long double value;
-  long double unit;  // the error counts in units in the last place of this
-};
-struct Points {
-  std::vector<double> x, y;
-  std::vector<std::vector<Reference>> references;  // of each derivative
-};
-
-long double number(const std::string& text) {
-  if (text == "inf") return INFINITY;
-  if (text == "-inf") return -INFINITY;
-  if (text == "nan") return NAN;
-  return std::strtold(text.c_str(), nullptr);
-}
-
-// The points of each dtype.
-std::map<std::string, Points> load(const std::string& name, bool of_two) {
-  std::ifstream file(source_dir() / "tests/data/accuracy" / (name + ".txt"));
-  REQUIRE_MESSAGE(file, name);
-  std::map<std::string, Points> result;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string dtype, word;
-    words >> dtype >> word;
-    Points& points = result[dtype];
-    points.x.push_back(static_cast<double>(number(word)));
-    if (of_two) {
-      words >> word;
-      points.y.push_back(static_cast<double>(number(word)));
-    }
-    words >> word;
-    REQUIRE(word == ";");
-    for (std::size_t i = 0; words >> word; ++i) {
-      const std::size_t bar = word.find('|');
-      const long double value = number(word.substr(0, bar));
-      if (points.references.size() <= i) points.references.emplace_back();
-      points.references[i].push_back(
-          {value, bar == std::string::npos ? std::abs(value) : number(word.substr(bar + 1))});
-    }
-  }
-  return result;
-}
-
-struct Format {
-  DType dtype;
-  int digits, min_normal;  // of the significand; exponent
-  long double greatest;
-};
-Format format_of(const std::string& dtype) {
-  if (dtype == "f64") return {f64, 53, -1022, std::numeric_limits<double>::max()};
-  if (dtype == "f32") return {f32, 24, -126, std::numeric_limits<float>::max()};
-  if (dtype == "f16") return {f16, 11, -14, 65504.0L};
-  return {bf16, 8, -126, 0x1.fep127L};
-}
-
-// In units in the last place of the reference.
-double error_of_number(double got, const Reference& expected, const Format& format) {
-  const long double greatest = format.greatest, value = expected.value;
-  if (std::isnan(value)) return std::isnan(got) ? 0.0 : INFINITY;
-  const auto unit_of = [&](long double size) {
-    const int exponent =
-        size == 0 ? format.min_normal : std::max(std::ilogb(std::min(size, greatest)), format.min_normal);
-    return std::ldexp(1.0L, exponent - format.digits + 1);
-  };
-  const long double unit = unit_of(expected.unit);
-  if (std::abs(value) > 1e300L * greatest ||
-      (std::abs(value) > greatest + unit_of(greatest) && !std::isfinite(got)))
-    return std::isfinite(got) ? INFINITY : 0.0;
-  if (std::isinf(got))
-    return std::signbit(got) == std::signbit(value) && std::abs(value) >= greatest - 8 * unit_of(greatest)
-               ? 0.0
-               : INFINITY;
-  if (std::abs(value) > greatest + unit_of(greatest) / 2)
-    return std::abs(static_cast<long double>(got) - std::copysign(greatest, value)) <= 8 * unit_of(greatest)
-               ? 8.0
-               : INFINITY;
-  if (!std::isfinite(got)) return INFINITY;
-  // A zero where eight units are not zero is wrong in kind, not in its last places.
-  if (got == 0.0 && std::abs(value) > 8 * unit) return INFINITY;
-  return static_cast<double>(std::abs(static_cast<long double>(got) - value) / unit);
-}
-
-struct Worst {
-  double error = 0.0;
-  std::string where;
-};
-// By function, order and dtype.
-using Table = std::map<std::string, std::map<int, std::map<std::string, Worst>>>;
-
-void note(Table& table, const std::string& name, int order, const std::string& dtype, const Points& points,
-          std::size_t derivative, std::size_t first, const Array& got, const char* way) {
+void note(Table& table, const std::string& name, int order, const std::string& dtype,
+          const RealPoints& points, std::size_t derivative, std::size_t first, const Array& got,
+          const char* way) {
   const Format format = format_of(dtype);
   Worst& worst = table[name][order][dtype];
   for (std::int64_t i = 0; i < got.size(); ++i) {
@@ -236,7 +144,7 @@ std::vector<Way> ways_of(const Function& f, std::size_t operands) {
 }
 
 void measure(Table& table, const std::string& name, const Function& f, std::size_t operands,
-             const std::string& dtype, const Points& points) {
+             const std::string& dtype, const RealPoints& points) {
   std::vector<Array> all{
       array(points.x, {static_cast<std::int64_t>(points.x.size())}).to(format_of(dtype).dtype)};
   if (operands == 2)
@@ -276,132 +184,33 @@ void measure(Table& table, const std::string& name, const Function& f, std::size
   }
 }
 
-const char* const dtypes[] = {"f64", "f32", "f16", "bf16"};
+}  // namespace
+}  // namespace of_real
 
-Table measured() {
+Table measure_real() {
+  using namespace of_real;
   Table table;
   for (const auto& [name, f] : functions_of_one) {
     const One function = f;
-    for (const auto& [dtype, points] : load(name, false))
+    for (const auto& [dtype, points] : load_real(name, false))
       measure(
           table, name, [=](const std::vector<Array>& x) { return function(x[0]); }, 1, dtype, points);
   }
   for (const auto& [name, f] : functions_of_two) {
     const Two function = f;
-    for (const auto& [dtype, points] : load(name, true))
+    for (const auto& [dtype, points] : load_real(name, true))
       measure(
           table, name, [=](const std::vector<Array>& x) { return function(x[0], x[1]); }, 2, dtype, points);
   }
   return table;
 }
 
-// --- docs/accuracy.md
-
-const char* const head = R"(# Accuracy
-
-This page bounds the errors of the elementary functions and of their first and second derivatives, for each dtype. An error counts in units
-in the last place of the exact number. Each bound is the largest measured error and a fifth more, rounded up to a power of two.
-
-- **Points** lie over the whole range of the dtype: from the least subnormal to the greatest number, next to singular points, zeros and ends
-  of the domain. References have 60 digits (`scripts/accuracy_reference.py`).
-- **Values** are computed in four ways: one element at a time, all at once, compiled, and by the reference executor.
-- **Derivatives** are computed in forward and in reverse mode, second ones by the four pairs of modes. Functions of two numbers are
-  differentiated by both operands.
-- **`inf`** means that at some point the result is a zero, an infinity or a NaN while another number is right. [Exceptions](#exceptions)
-  lists such points.
-- An overflow is right where the exact number overflows. A subnormal number counts in units of the least one.
-- A unit is one of |f| + |x f'| where terms cancel near a zero (silu, gelu, lgamma, digamma), and where a result grows by a power of e
-  (logaddexp, pow, atan2). That is the error that half a unit in the last place of x would make.
-- Numbers of 16 bits are computed as f32 and rounded once.
-
-The tests in `tests/accuracy` measure the errors and hold them to these bounds. With `TIDU_UPDATE_GOLDEN` set they write this page anew.
-
-)";
-
-struct DerivativeOrder {
-  int of;
-  const char* title;
-};
-const DerivativeOrder orders[] = {{0, "Values"}, {1, "First derivatives"}, {2, "Second derivatives"}};
-
-// The bound that docs/accuracy.md states for a measured error.
-std::string bound_of(double measured) {
-  if (std::isinf(measured)) return "inf";
-  double bound = 1.0;
-  while (bound < 1.2 * measured) bound *= 2.0;
-  return detail::str(bound);
-}
-
-std::vector<std::string> names() {
+std::vector<std::string> real_names() {
+  using namespace of_real;
   std::vector<std::string> all;
   for (const auto& [name, f] : functions_of_one) all.push_back(name);
   for (const auto& [name, f] : functions_of_two) all.push_back(name);
   return all;
 }
 
-void write_page(const Table& table, std::ostream& page) {
-  page << head;
-  std::string exceptions;
-  for (const DerivativeOrder& order : orders) {
-    page << "## " << order.title
-         << "\n\n| function | f64 | f32 | f16 | bf16 |\n| --- | --: | --: | --: | --: |\n";
-    for (const std::string& name : names()) {
-      page << "| `" << name << "` |";
-      for (const char* dtype : dtypes) {
-        const Worst& worst = table.at(name).at(order.of).at(dtype);
-        page << ' ' << bound_of(worst.error) << " |";
-        if (std::isinf(worst.error))
-          exceptions += detail::str("| `", name, "`, ", order.of, ", ", dtype, " | ", worst.where, " |\n");
-      }
-      page << '\n';
-    }
-    page << '\n';
-  }
-  page << "## Exceptions\n\n| function, order, dtype | where, by which way |\n| --- | --- |\n" << exceptions;
-}
-
-using Bounds = std::map<std::string, std::map<int, std::map<std::string, double>>>;
-Bounds read_page(std::istream& page) {
-  Bounds bounds;
-  int order = -1;
-  for (std::string line; std::getline(page, line);) {
-    for (const DerivativeOrder& each : orders)
-      if (line == std::string("## ") + each.title) order = each.of;
-    if (line == "## Exceptions") break;
-    if (order < 0 || line.rfind("| `", 0) != 0) continue;
-    std::istringstream cells(line);
-    std::string bar, name;
-    cells >> bar >> name;
-    name = name.substr(1, name.size() - 2);
-    for (const char* dtype : dtypes) {
-      std::string number;
-      cells >> bar >> number;
-      bounds[name][order][dtype] = number == "inf" ? INFINITY : std::stod(number);
-    }
-  }
-  return bounds;
-}
-
-TEST_CASE("values and derivatives are as near as docs/accuracy.md says") {
-  const Table table = measured();
-  const auto path = source_dir() / "docs/accuracy.md";
-  if (std::getenv("TIDU_UPDATE_GOLDEN") != nullptr) {
-    std::ofstream page(path);
-    write_page(table, page);
-  }
-  std::ifstream page(path);
-  Bounds bounds = read_page(page);
-  for (const std::string& name : names()) {
-    for (const DerivativeOrder& order : orders) {
-      for (const char* dtype : dtypes) {
-        REQUIRE_MESSAGE(bounds[name][order.of].count(dtype) == 1, name);
-        const Worst& worst = table.at(name).at(order.of).at(dtype);
-        CHECK_MESSAGE(worst.error <= bounds[name][order.of][dtype], name, ", ", order.title, ", ", dtype,
-                      ": ", worst.error, " units, ", worst.where);
-      }
-    }
-  }
-}
-
-}  // namespace
 }  // namespace tidu::test

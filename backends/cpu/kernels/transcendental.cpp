@@ -104,10 +104,17 @@ struct Cbrt {
     return std::cbrt(x);
   }
 };
-// 1 / (1 + e^-x), below 0 e^x / (1 + e^x): e^-x may be infinite where the result is a number.
+// 1 / (1 + e^-x), below 0 e^x / (1 + e^x): e^-x may be infinite where the result is a number. Next to the
+// imaginary axis, which has the poles, e^(x/2) / (2 cosh(x/2)): 1 + e^-x would cancel there.
 struct Logistic {
   template <Inexact T>
   T operator()(T x) const {
+    if constexpr (ComplexNumber<T>) {
+      if (std::abs(x.real()) < 1) {
+        const T half(x.real() / 2, x.imag() / 2), power = std::cosh(half);
+        return std::exp(half) / (power + power);
+      }
+    }
     const bool negative = std::real(x) < 0;
     const T power = std::exp(negative ? x : -x);
     return (negative ? power : T(1)) / (T(1) + power);

@@ -8,6 +8,7 @@
 #include "cuda/emulator.hpp"
 #include "cuda/groups.hpp"
 #include "cuda/this_machine.hpp"
+#include "support/accuracy_data.hpp"
 #include "tidu/cpu/program.hpp"
 
 namespace tidu::test {
@@ -54,7 +55,54 @@ void check_exp2(const std::vector<ComplexValue>& values) {
   }
 }
 
+// Largest errors of the values of tests/data/accuracy. A device's library is some units in the last place
+// off.
+constexpr double units_allowed = 16;
+
+template <class T>
+void check_points(const Primitive& f, const ComplexPoints& points, const std::string& dtype) {
+  const std::vector<std::complex<T>> x(points.z.begin(), points.z.end()), got = results_of(f, x);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double error = error_of_number(got[i], points.references[0][i], format_of(dtype));
+    CHECK_MESSAGE(error <= units_allowed, f.name, " of ", points.z[i], ": ", got[i], ", ", error,
+                  " units in the last place off");
+  }
+}
+template <class T>
+void check_points(const Primitive& f, const RealPoints& points, const std::string& dtype) {
+  const std::vector<T> x(points.x.begin(), points.x.end()), got = results_of(f, x);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double error = error_of_number(got[i], points.references[0][i], format_of(dtype));
+    CHECK_MESSAGE(error <= units_allowed, f.name, " of ", x[i], ": ", got[i], ", ", error,
+                  " units in the last place off");
+  }
+}
+
 }  // namespace
+
+TEST_CASE("functions of kernels are right over the whole range") {
+  using prim::exp, prim::exp2, prim::expm1, prim::log, prim::log1p, prim::sqrt, prim::rsqrt, prim::reciprocal,
+      prim::square, prim::sin, prim::cos, prim::tan, prim::sinh, prim::cosh, prim::tanh, prim::asin,
+      prim::acos, prim::atan, prim::asinh, prim::acosh, prim::atanh, prim::logistic;
+  for (const Primitive* f :
+       {&exp, &exp2, &expm1, &log,  &log1p, &sqrt, &rsqrt, &reciprocal, &square, &sin,   &cos,
+        &tan, &sinh, &cosh,  &tanh, &asin,  &acos, &atan,  &asinh,      &acosh,  &atanh, &logistic}) {
+    const std::string name(f->name);
+    for (const auto& [dtype, points] : load_complex(name)) {
+      dtype == "c64" ? check_points<float>(*f, points, dtype) : check_points<double>(*f, points, dtype);
+    }
+  }
+  for (const Primitive* f :
+       {&exp,        &exp2,       &expm1,     &log,        &log1p,         &sqrt,         &rsqrt,
+        &reciprocal, &square,     &sin,       &cos,        &tan,           &sinh,         &cosh,
+        &tanh,       &asin,       &acos,      &atan,       &asinh,         &acosh,        &atanh,
+        &logistic,   &prim::cbrt, &prim::erf, &prim::erfc, &prim::erf_inv, &prim::lgamma, &prim::digamma}) {
+    for (const auto& [dtype, points] : load_real(std::string(f->name), false)) {
+      if (dtype == "f64") check_points<double>(*f, points, dtype);
+      if (dtype == "f32") check_points<float>(*f, points, dtype);
+    }
+  }
+}
 
 TEST_CASE("functions of kernels are right where results or steps on the way to them leave the range") {
   check_values<double>(prim::erf_inv, erf_inv_f64, 6);

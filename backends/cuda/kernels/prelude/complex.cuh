@@ -174,6 +174,10 @@ template <class R>
 FN R log_magnitude(C x) {
   const R a = max(magnitude(x.re), magnitude(x.im)), b = min(magnitude(x.re), magnitude(x.im));
   if (a > (R)0.5 && a < (R)2) return log1p((a - 1) * (a + 1) + b * b) / 2;
+  if (a < (R)1e-30) {  // 2^60 as large, since subnormal numbers have few digits
+    const R up = (R)1152921504606846976.0;
+    return log(hypot(a * up, b * up)) - (R)41.58883083359671856503;
+  }
   return log(hypot(a, b));
 }
 template <class R>
@@ -279,6 +283,10 @@ FN C atan(C x) {
 }
 template <class R>
 FN C logistic(C x) {
+  if (magnitude(x.re) < (R)1) {  // 1 + e^-x would cancel next to the poles
+    const C half = scale(x, (R)0.5);
+    return exp(half) / scale(cosh(half), (R)2);
+  }
   const C one{(R)1, (R)0}, e = exp(x.re < 0 ? x : -x);
   return x.re < 0 ? e / (one + e) : one / (one + e);
 }
