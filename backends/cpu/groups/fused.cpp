@@ -1,10 +1,10 @@
 // fused.cpp - planning of fused groups.
 //
-// Note [Segments]: operations of a group that lanes can do, one after another, are one segment, which is one
-// generated kernel; each other operation is a segment of its own, planned for vectors of a block's length. A
-// value that another segment or a fold reads is kept for the block, in the result's memory where the group
-// gives it out. Where a result's memory is an operand's and there are several segments, the result is kept
-// aside until the block is done.
+// Note [Segments]: consecutive operations of a fusion for which vector code can be generated are one segment,
+// which is one generated kernel. Each other operation is a segment of its own, planned for vectors of a
+// block's length. A value that another segment or a reduction reads is kept for the block, in the result's
+// memory if it is a result of the fusion. If a result shares the memory of an operand and there are several
+// segments, the result is kept aside until the block is done.
 //
 // Note [Columns]: columns of matrices that are transposed, or of rows that `take` takes, are gathered for a
 // block if only the group reads them. A concatenate that brings values of the group side by side, one element

@@ -24,9 +24,9 @@ constexpr bool reads_rows(RowStep::Kind kind) {
   return kind == RowStep::Kind::rows || kind == RowStep::Kind::each_row || kind == RowStep::Kind::picked;
 }
 
-/// Delays matmuls: a matmul that has one reader, an element-wise fusion, and whose result is larger than its
-/// operands together is moved right before that fusion. The two can then run as one step, and the result,
-/// unless it is an output, is live for a shorter time.
+/// Delays matmuls: a matmul that has one reader, an element-wise fusion, and whose result is large and not
+/// smaller than its operands together is moved right before that fusion. The two can then run as one step,
+/// and the result, unless it is an output, is live for a shorter time.
 Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
                         const std::vector<ValueId>& splats);
 

@@ -2,9 +2,10 @@
 // operations which another step absorbs, and changes the steps accordingly. Examples are additions in a
 // matmul's epilogue, slices in a fusion's prologue, transposes in its epilogue, and elided copies.
 //
-// To add a pass: add an enumerator to CpuPass, write the function in a file of its own, and add a row to
-// `step_passes`. A pass may read anything of the graph; it changes steps alone, and leaves an absorbed step's
-// values in place, which StepGraph::assign_buffers clears after the last pass.
+// To add a pass: add an enumerator to CpuPass, its name to to_string, and one to num_cpu_passes; write the
+// function in a file of its own; add a row to `step_passes`. A pass may read anything of the graph, but
+// changes steps alone. It may leave an absorbed step's values in place: StepGraph::assign_buffers clears them
+// after the last pass.
 #pragma once
 
 #include "cpu/steps/step_graph.hpp"

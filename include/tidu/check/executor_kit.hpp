@@ -1,7 +1,7 @@
 // executor_kit.hpp - check_executor: tests that a BackwardExecutor fulfils the contract on which tapes rely.
 // A frontend's author calls it from a test. Graphs of the standard primitives, random and special ones, run
 // through all three methods and through whole backward calls, and are compared with the reference
-// interpreter. The author supplies two functions that convert operands.
+// executor. The author supplies two functions that convert operands.
 #pragma once
 
 #include <array>

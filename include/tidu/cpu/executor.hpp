@@ -33,7 +33,8 @@ struct CpuOptions {
   /// number of threads.
   int threads = 0;
   /// Throw an error if an index of take, scatter_add, … is out of range, in any mode, with operation,
-  /// position and bound. Disables tiled loops, in which positions would be relative to a block.
+  /// position and bound. Disables tiled loops, in which positions would be relative to a block, and the
+  /// simplify rules, which may remove such an operation.
   bool check_indices = false;
   /// Maximum bytes of free memory that is kept for later temporaries and outputs.
   std::size_t cached_bytes = std::size_t{1} << 30;

@@ -16,11 +16,12 @@ enum class CpuPass : std::uint8_t {
   row_fusion,           ///< element-wise operations fused along the last axis with reductions of rows
   rematerialize,        ///< fusions recompute cheap values instead of reading them from memory
   delay_matmuls,        ///< matmuls with large results run right before their reader
-  accumulate_in_place,  ///< sums over tiles are accumulated in the result's memory
+  accumulate_in_place,  ///< sums over tiles and in scans are accumulated in the result's memory
   gather_prologues,     ///< fusions gather columns and rows as they read them
-  fused_loads,          ///< fusions read slices, pads and broadcasts through access maps
+  fused_loads,          ///< fusions read slices, pads, broadcasts, iotas and rolls through access maps
   matmul_epilogues,     ///< x + c AB in the matmul's tiles
-  copy_elision,         ///< matmuls read transposes, slices and concatenations through access maps
+  copy_elision,         ///< matmuls read and write transposes, slices and concatenations through access
+                        ///< maps; copies of copies are elided
   transpose_epilogues,  ///< row fusions write their results transposed
   inplace_updates,      ///< scatter and similar operations update an operand that nothing reads later
   concat_in_place,      ///< operands of a concatenation are computed within its result

@@ -1,6 +1,6 @@
 // program.hpp - Program: a graph prepared for the CPU. It holds the optimized graph
-// (tidu/optimizer/optimize.hpp), a schedule in which operations are fused and tiled, and a memory plan that
-// assigns values to slots. It is immutable and printable. CpuExecutor compiles it.
+// (tidu/optimizer/optimize.hpp), a schedule in which operations are fused and tiled, and a buffer assignment:
+// a slot of memory for each value. It is immutable and printable. CpuExecutor compiles it.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +68,8 @@ class Program {
   const Schedule& schedule() const { return data_->schedule; }
   const SlotPlan& plan() const { return data_->plan; }
   const Options& options() const { return data_->options; }
-  /// Storage roots, indexed by value: see passes::storage_roots.
+  /// Storage roots (of values that alias one buffer, the one that was computed), indexed by value: see
+  /// passes::storage_roots.
   const std::vector<ValueId>& roots() const { return data_->roots; }
   /// Splats, indexed by value: see passes::find_splats.
   const std::vector<ValueId>& splats() const { return data_->splats; }

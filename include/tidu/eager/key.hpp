@@ -35,7 +35,7 @@ class KeySource {
   KeySource();
   KeySource(const KeySource&) = delete;
   KeySource& operator=(const KeySource&) = delete;
-  /// The other goes on as a source of its own.
+  /// The moved-from source goes on with keys of its own.
   KeySource(KeySource&& other) noexcept : source_(other.source_), next_(other.next_) {
     other.source_ = next_source();
   }

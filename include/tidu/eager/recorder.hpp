@@ -95,7 +95,7 @@ struct Variant;
 class RecorderCore {
  public:
   RecorderCore(const OperandTable& table, const ErasedExecutor* host, const RecorderOptions& options);
-  /// The other goes on without a host.
+  /// The moved-from core goes on without a host.
   RecorderCore(RecorderCore&& other) noexcept;
   RecorderCore& operator=(RecorderCore&& other) noexcept;
 

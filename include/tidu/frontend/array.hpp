@@ -1,10 +1,9 @@
 // array.hpp - Array: a tensor with NumPy's operations, differentiated as in PyTorch or JAX. It is the
-// reference frontend, built on tidu's public interfaces alone.
+// reference frontend, built on tidu's public interfaces; lazy mode and hot paths also use internal ones.
 //
 // An Array is a counted handle: copies are the same Array. It is one of three things: data; data that a tape
 // records (it requires a gradient); or, inside trace(), a value of the graph that is being made, without
 // data.
-// knows (it requires a gradient); or, inside trace(), a value of a graph that is being made, without data.
 #pragma once
 
 #include <array>
@@ -334,9 +333,9 @@ class Array {
   /// The elements (or sub-arrays) at these integers along the first axis, of shape indices.shape + shape[1:].
   /// As in JAX, a negative index counts from the end, and an index that is then out of range reads the
   /// nearest end. The gradient of an element is the sum over all its indices. take() has other axes, and
-  /// clamps negative indices to 0. Throws Error (type) for other dtypes. A mask of bools is one of them,
-  /// since the number of elements that it selects is unknown before it runs: use where(), or set the selected
-  /// elements by at(mask).
+  /// clamps negative indices to 0. Throws Error (type) for other dtypes. A mask (of dtype
+  /// bool) is refused, since the number of elements that it selects is unknown before it runs: use where(),
+  /// or set the selected elements by at(mask).
   Array operator[](const Indices& indices) const;
   /// x[{0, {1, 3}, newaxis, rows}] is NumPy's x[0, 1:3, None, rows]. Each axis in turn has one subscript: a
   /// position (the result lacks the axis), a slice {start, stop, step} ({}: all of it), or integers, which

@@ -2,7 +2,6 @@
 // of the computation, as a letter of an einsum is. Along a factor an operation can be split: it runs on
 // slices of the operands that have the factor, and gives a slice of the result or, if the result lacks the
 // factor, a term of a sum. (Shardy calls the same a sharding rule.)
-// term of a sum. (Shardy calls the same a sharding rule.)
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,7 @@ struct Derivative {
   std::vector<std::size_t> wrt;      ///< positions among the inputs of the given graph
   std::vector<std::size_t> outputs;  ///< positions of the floating and complex outputs of the given graph
   std::size_t first = 0;             ///< position in graph's outputs of the first derivative
-  /// By derivative: is it there (or zeros that stand for no path)?
+  /// By derivative: does it depend on the inputs? If not, it is zeros.
   std::vector<bool> present;
 };
 

@@ -42,8 +42,8 @@ struct CacheRequest {
   Key128 address{};
   /// Compared word by word: executor, options, placement, structure.
   std::span<const std::uint64_t> words{};
-  /// Compared operation by operation and name by name, if not null. (Names occur in messages; an input with a
-  /// name is compared by it and not by its key.)
+  /// Compared operation by operation, with names, source locations and origins, if not null. (Names occur in
+  /// messages; an input with a name is compared by it and not by its key.)
   const Graph* graph = nullptr;
 };
 

@@ -1,7 +1,7 @@
-// tensor.hpp - Tensor: a dtype, a shape and shared storage in the host's memory, row-major and contiguous
-// from a byte offset on. Copies share the storage. Writes go through mutable_*, which increments the
-// storage's version, so that a reader can detect changes. A storage may be read-only (that of a literal, or
-// foreign).
+// tensor.hpp - Tensor: a dtype, a shape and shared storage, row-major and contiguous from a byte offset on.
+// The storage is in the host's memory, or in a device's (resident()). Copies share the storage. Writes go
+// through mutable_*, which increments the storage's version, so that a reader can detect changes. A storage
+// may be read-only (that of a literal, or foreign).
 //
 // A tensor may be lazy: its elements are computed when they are first read (bytes() and all other reads), by
 // its LazyStorage. Errors of the computation are thrown to the reader. Elements may also be in a device's
