@@ -9,7 +9,7 @@
 #   scripts/mutations.py --check            that every fault still fits the sources, without building
 #
 # To add a fault: in a file tests/mutations/NAME.py call
-#   mutation("P4", "description of the fault", "src/eager/discover.cpp", """old text""", """new text""")
+#   mutation("P4", "description of the fault", "src/eager/reached.cpp", """old text""", """new text""")
 # The old text must stand in the file exactly once. A fault of several places passes further (file, old, new)
 # tuples. `programs` names the test programs that may show it, test_eager alone by default; `wide` says why so
 # many others notice it. A fault that cannot be shown by a test (it costs time only) does not belong here.

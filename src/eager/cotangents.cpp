@@ -177,7 +177,7 @@ void Cotangents::add(Cell& into, const Cell& from, const PrimitiveSet* set, Plac
     record_in_place(into, *graph, inputs, placement);
   }
   host_.add_operands({into.type, graph, placement}, into.operand(), from.operand());
-  if (knows_types) {
+  if (knows_types_) {
     const std::optional<Type> got = host_.describe(into.operand());
     if (got && *got != into.type)
       throw Error(ErrorKind::type, str("add_operands: expected a sum of type ", into.type, ", got ", *got));
@@ -235,9 +235,16 @@ void Cotangents::fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const Pr
   }
 }
 
+std::optional<Type> Cotangents::learn_from(const Cell& seed) {
+  const std::optional<Type> type = host_.describe(seed.operand());
+  knows_types_ = knows_types_ || type;
+  knows_devices_ = knows_devices_ || host_.device_of(seed.operand());
+  return type;
+}
+
 void Cotangents::check_type(const Cell& cell, Type expected, const Node& node, const char* who,
                             const char* what, std::size_t index) const {
-  if (knows_types) {
+  if (knows_types_) {
     const std::optional<Type> type = host_.describe(cell.operand());
     if (type && *type != expected) {
       throw Error(ErrorKind::type, str('[', printable(node.name()), "] expected ", expected, " as ", who,
@@ -247,7 +254,7 @@ void Cotangents::check_type(const Cell& cell, Type expected, const Node& node, c
 }
 
 void Cotangents::check_device(const Cell& cell, const Node& node, std::size_t input) const {
-  if (!knows_devices) return;
+  if (!knows_devices_) return;
   const std::optional<std::uint32_t> device = host_.device_of(cell.operand());
   if (device && *device != node.device) {
     throw Error(ErrorKind::type, str('[', printable(node.name()), "] expected the cotangent of input ", input,

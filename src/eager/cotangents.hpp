@@ -2,6 +2,7 @@
 // them to other devices, adds them, converts and checks them, and records the additions for higher orders.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -41,6 +42,13 @@ class Cotangents {
   }
   Cell* duplicate(const Cell& cell) const;
 
+  /// Asks the executor what it tells about operands, of which `seed` is one. Returns its type, if the
+  /// executor describes it. Must be called before other functions.
+  std::optional<Type> learn_from(const Cell& seed);
+  /// The type of the operand, if the executor describes operands.
+  std::optional<Type> type_of(const Cell& cell) const {
+    return knows_types_ ? host_.describe(cell.operand()) : std::nullopt;
+  }
   /// Throws Error (type) if the executor describes the cotangent by another type. Messages name `node`, and
   /// the cotangent by `who`, `what` and `index`.
   void check_type(const Cell& cell, Type expected, const Node& node, const char* who, const char* what,
@@ -51,8 +59,6 @@ class Cotangents {
   const bool creates_graph;
   const bool wide_accumulation;  ///< requested, and supported by the executor
   const Looker looker;           ///< anomaly mode
-  bool knows_types = false;      ///< the executor describes operands
-  bool knows_devices = false;    ///< and gives their devices
 
  private:
   void complete_narrow_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target) const;
@@ -63,6 +69,8 @@ class Cotangents {
   const ErasedExecutor& host_;
   const BackwardOptions& options_;
   const OperandTable& table_;
+  bool knows_types_ = false;    // the executor describes operands
+  bool knows_devices_ = false;  // and gives their devices
 };
 
 /// Destroys the remaining cells, and the cells chained to them.

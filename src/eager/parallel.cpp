@@ -104,8 +104,8 @@ class Run : public std::enable_shared_from_this<Run> {
  public:
   explicit Run(BackwardCall& call)
       : call_(call),
-        depth(call.depth),
-        state_(call.host.thread_state()),
+        depth(call.depth()),
+        state_(call.request().host.thread_state()),
         owner_device_(device_of_this_thread) {
     if (owner_device_ != 0) owner_queue_ = &Workers::get().device(owner_device_);
   }
@@ -130,7 +130,7 @@ class Run : public std::enable_shared_from_this<Run> {
 
   // From a handler.
   void fail() {
-    call_.keep_error(std::current_exception());
+    call_.errors().keep(std::current_exception());
     failed_ = true;
     wake();
   }
@@ -230,8 +230,9 @@ void Workers::help(const std::shared_ptr<Run>& run, std::size_t count) {
 bool Run::ended() const {
   if (running_ != 0) return false;
   if (failed_) return true;
-  if (!call_.host_ready.empty()) return false;
-  return std::all_of(call_.device_ready.begin(), call_.device_ready.end(),
+  ReadyQueues& ready = call_.ready();
+  if (!ready.host().empty()) return false;
+  return std::all_of(ready.devices().begin(), ready.devices().end(),
                      [](const auto& entry) { return entry.second.empty(); });
 }
 
@@ -247,11 +248,8 @@ void Run::wake() {
 // Notifies devices of ready nodes, once per node, so that none is missed.
 void Run::announce(Lock& lock) {
   std::vector<std::pair<std::uint32_t, std::size_t>> ready;
-  for (auto& [device, queue] : call_.device_ready) {
-    const std::size_t count = queue.nodes.size() + queue.leaves.size();
-    if (count > queue.announced) ready.emplace_back(device, count - queue.announced);
-    queue.announced = count;
-  }
+  for (auto& [device, queue] : call_.ready().devices())
+    if (const std::size_t count = queue.announce(); count != 0) ready.emplace_back(device, count);
   if (ready.empty()) return;
   lock.unlock();
   for (const auto& [device, count] : ready) {
@@ -262,27 +260,26 @@ void Run::announce(Lock& lock) {
 
 bool Run::run_next(std::uint32_t device, Lock& lock) {
   if (closed_ || failed_) return false;
-  BackwardCall::ReadyQueue& queue = call_.queue_of(device);
+  ReadyQueue& queue = call_.ready().of(device);
   if (queue.empty()) return false;
-  if (queue.announced > 0) --queue.announced;
   ++running_;
   try {
-    if (!queue.leaves.empty()) {
-      LeafState& leaf = call_.leaves.list()[queue.pop_leaf()];
+    if (queue.has_leaves()) {
+      const std::uint32_t leaf = queue.pop_leaf();
       lock.unlock();
-      call_.finish_or_keep(leaf);
+      call_.run_leaf(leaf);
       lock.lock();
     } else {
-      State& state = *queue.pop_node();
+      State& state = queue.pop_node();
       lock.unlock();
       std::vector<Cell*> outgoing(state.node->num_edges, nullptr);
-      const CellGuard guard(call_.table, outgoing);
-      call_.run_or_keep(state, outgoing);
+      const CellGuard guard(call_.request().host.table, outgoing);
+      call_.run_node(state, outgoing);
       lock.lock();
       call_.deliver(state, outgoing);
     }
   } catch (...) {
-    call_.keep_error(std::current_exception());
+    call_.errors().keep(std::current_exception());
     if (!lock.owns_lock()) lock.lock();
     failed_ = true;
   }
@@ -290,7 +287,7 @@ bool Run::run_next(std::uint32_t device, Lock& lock) {
     try {
       announce(lock);
     } catch (...) {
-      call_.keep_error(std::current_exception());
+      call_.errors().keep(std::current_exception());
       if (!lock.owns_lock()) lock.lock();
       failed_ = true;
     }
@@ -306,9 +303,10 @@ void Run::drive() {
   Lock lock(mutex_);
   try {
     announce(lock);
-    if (call_.options.workers > 1) workers.help(self, static_cast<std::size_t>(call_.options.workers) - 1);
+    const int wanted = call_.request().options.workers;
+    if (wanted > 1) workers.help(self, static_cast<std::size_t>(wanted) - 1);
   } catch (...) {
-    call_.keep_error(std::current_exception());
+    call_.errors().keep(std::current_exception());
     if (!lock.owns_lock()) lock.lock();
     failed_ = true;
   }
@@ -340,7 +338,7 @@ void Run::drive() {
   lock.unlock();
   state = nullptr;  // here, and not on the thread that lets go of the run last
   workers.withdraw(this);
-  for (const auto& entry : call_.device_ready) workers.withdraw(this, entry.first);
+  for (const auto& entry : call_.ready().devices()) workers.withdraw(this, entry.first);
 }
 
 // An exception of installing the caller's state is an error of the call, unless that has ended without this
@@ -390,17 +388,6 @@ void Run::serve(std::uint32_t device) {
 }
 
 }  // namespace
-
-// The order in which several threads run nodes depends on how fast each is, that of collectives must not.
-bool BackwardCall::wants_threads() {
-  if (cotangents.creates_graph || (options.workers <= 1 && (!has_devices || options.workers == 0)))
-    return false;
-  bool has_collectives = false;
-  states.for_each([&](const State& state) {
-    has_collectives = has_collectives || state.node->variant->owner->graph.data().has_collectives;
-  });
-  return !has_collectives;
-}
 
 void BackwardCall::run_threaded() { std::make_shared<Run>(*this)->drive(); }
 

@@ -19,22 +19,20 @@ class Counts {
         root_{root.who.key, root.who.trace.node(), nullptr, nullptr, {}},
         request_{host_, nullptr, std::span(&root_, 1), {}, options_},
         call_(request_) {
-    call_.check_roots();
-    call_.discover();
-    call_.mark_needed();
+    call_.prepare();
   }
   std::uint32_t of(const Var& var) {
-    return call_.states.find(eager::detail::node_of(var.who.trace.node()))->dependencies;
+    return call_.reached().state(*eager::detail::node_of(var.who.trace.node())).dependencies;
   }
-  std::uint32_t of_leaf(const Var& var) { return call_.leaves.find(var.who.key)->dependencies; }
-  std::size_t unfinished() const { return call_.unfinished; }
+  std::uint32_t of_leaf(const Var& var) { return call_.reached().leaves().find(var.who.key)->dependencies; }
+  std::size_t unfinished() { return call_.reached().num_to_run(); }
   // Runs it, and returns the sum of dependences that are still open then.
   std::uint32_t left_after_running() {
     call_.seed_roots();
-    call_.run_alone();
+    call_.run();
     std::uint32_t left = 0;
-    call_.states.for_each([&](eager::detail::State& state) { left += state.dependencies; });
-    for (const auto& leaf : call_.leaves.list()) left += leaf.dependencies;
+    call_.reached().states().for_each([&](eager::detail::State& state) { left += state.dependencies; });
+    for (const auto& leaf : call_.reached().leaves().list()) left += leaf.dependencies;
     return left;
   }
 

@@ -1,13 +1,13 @@
 # c.py - faults of counting, order, sums and lifetimes, for scripts/mutations.py: one or more for each C line.
 # C11 says that an operation has all its parts; there a part is taken away.
 
-mutation("C1", "x x counts one", "src/eager/discover.cpp",
-         "      } else {\n        ++reach(target).dependencies;\n      }\n    }\n  }\n}\n\nvoid BackwardCall::mark_needed",
+mutation("C1", "x x counts one", "src/eager/reached.cpp",
+         "      } else {\n        ++reach(target).dependencies;\n      }\n    }\n  }\n}\n\nvoid ReachedNodes::mark_needed",
          "      } else if (e == 0 || edges[e - 1].target != target) {\n        ++reach(target).dependencies;\n"
-         "      }\n    }\n  }\n}\n\nvoid BackwardCall::mark_needed")
-mutation("C1", "a node runs when the first of its cotangents has come", "src/eager/order.cpp",
-         "if (--target.dependencies == 0) push_ready(target);",
-         "--target.dependencies;\n  if (!target.listed) push_ready(target);")
+         "      }\n    }\n  }\n}\n\nvoid ReachedNodes::mark_needed")
+mutation("C1", "a node runs when the first of its cotangents has come", "src/eager/call.cpp",
+         "if (--target.dependencies == 0) ready_.push(target);",
+         "--target.dependencies;\n  if (!target.listed) ready_.push(target);")
 mutation("C2", "cotangents are folded as they come", "src/eager/cotangents.cpp",
          "    if (a->sequence != b->sequence) return a->sequence > b->sequence;\n"
          "    return a->source != b->source ? a->source > b->source : a->edge > b->edge;",
@@ -23,40 +23,42 @@ mutation("C3", "cotangents are summed in a second place too", "src/eager/cotange
          "  Cell* second[] = {duplicate(into)};\n  const CellGuard spare(table_, second);\n"
          "  host_.add_operands({into.type, graph, placement}, second[0]->operand(), from.operand());\n"
          "  host_.add_operands({into.type, graph, placement}, into.operand(), from.operand());")
-mutation("C4", "what a slot holds flows into the graph", "src/eager/order.cpp",
-         "  std::swap(cells[0], leaf.cell);\n}\n\n// --- order",
+mutation("C4", "what a slot holds flows into the graph", "src/eager/call.cpp",
+         "  std::swap(cells[0], leaf.cell);\n}\n",
          "  std::swap(cells[0], leaf.cell);\n"
-         "  if (!options.accumulate && node.accumulator() != nullptr && node.accumulator()->cell != nullptr &&\n"
+         "  const Node& node = *leaf.node;\n"
+         "  if (!request_.options.accumulate && node.accumulator() != nullptr && node.accumulator()->cell != nullptr &&\n"
          "      leaf.cell != nullptr)\n"
-         "    fold(leaf.cell, duplicate(*node.accumulator()->cell), leaf.set, node.placement());\n"
-         "}\n\n// --- order")
-mutation("C5", "a node without a cotangent runs", "src/eager/engine.cpp",
-         "    if (!any) return;", "")
-mutation("C6", "consumed cotangents live until the end", "src/eager/engine.cpp",
-         "  const std::span<Cell*> incoming(cells.data(), cells.size());\n  const CellGuard guard(table, incoming);",
-         "  const std::span<Cell*> incoming(cells.data(), cells.size());\n"
-         "  struct Keep {\n    BackwardCall& call;\n    std::span<Cell*> cells;\n    ~Keep() {\n"
-         "      for (Cell* cell : cells)\n        if (cell != nullptr) call.captured.push_back(cell);\n    }\n"
-         "  } const guard{*this, incoming};")
+         "    cotangents_.fold(leaf.cell, cotangents_.duplicate(*node.accumulator()->cell), leaf.set, node);\n"
+         "}\n")
+mutation("C5", "a node without a cotangent runs", "src/eager/node_runner.cpp",
+         "  if (!any) return;\n", "")
+mutation("C6", "consumed cotangents live until the end", "src/eager/node_runner.cpp",
+         "  const CellGuard guard(table_, incoming);\n  const char* phase = BackwardPhase::add;",
+         "  struct Keep {\n    Captures& captures;\n    std::span<Cell*> cells;\n    ~Keep() {\n"
+         "      for (Cell* cell : cells)\n        if (cell != nullptr) captures.keep(cell);\n    }\n"
+         "  } const guard{captures_, incoming};\n  const char* phase = BackwardPhase::add;",
+         ("src/eager/captures.hpp", "  /// By request; null: none, or a leaf's.\n",
+          "  void keep(Cell* cell) { cells_.push_back(cell); }\n  /// By request; null: none, or a leaf's.\n"))
 mutation("C7", "a node forgets to let go of one producer", "src/eager/node.cpp",
          "for (std::uint32_t i = 0; i < at->num_edges + at->num_passive; ++i)",
          "for (std::uint32_t i = 1; i < at->num_edges + at->num_passive; ++i)")
 mutation("C7", "saved operands are not destroyed", "src/eager/node.cpp",
          "  for (std::uint32_t i = 0; i < num_saved; ++i) table->destroy(saved(i));", "")
-mutation("C8", "operands beyond the 64th are left out", "src/eager/engine.cpp",
-         "    if (!selective || is_wanted(node.edges()[e])) set(wanted, e);",
-         "    if (e < 64 && (!selective || is_wanted(node.edges()[e]))) set(wanted, e);")
-mutation("C8", "operands beyond the eighth are left out", "src/eager/engine.cpp",
+mutation("C8", "operands beyond the 64th are left out", "src/eager/node_runner.cpp",
+         "    if (!selective || reached_.is_wanted(node.edges()[e])) set(wanted, e);",
+         "    if (e < 64 && (!selective || reached_.is_wanted(node.edges()[e]))) set(wanted, e);")
+mutation("C8", "operands beyond the eighth are left out", "src/eager/node_runner.cpp",
          "    std::uint64_t wanted = (std::uint64_t{1} << node.num_edges) - 1;",
          "    std::uint64_t wanted = (std::uint64_t{1} << std::min(node.num_edges, 8U)) - 1;")
 mutation("C9", "versions are kept where the last saved operand has one alone", "src/eager/recorder.cpp",
          "has_versions = has_versions || version.has_value();", "has_versions = version.has_value();")
-mutation("C9", "changed values are read", "src/eager/engine.cpp",
+mutation("C9", "changed values are read", "src/eager/node_runner.cpp",
          "    if (!now || *now == saved) return;", "    return;")
-mutation("C9", "versions of what computes residuals only are checked", "src/eager/engine.cpp",
+mutation("C9", "versions of what computes residuals only are checked", "src/eager/node_runner.cpp",
          "  for (const std::uint32_t k : program.residuals)\n    if ((k & BackwardProgram::computed_bit) == 0) check(k);",
          "")
-mutation("C9", "versions of all that is saved are checked", "src/eager/engine.cpp",
+mutation("C9", "versions of all that is saved are checked", "src/eager/node_runner.cpp",
          "  for (const std::uint32_t k : program.forward_inputs) check(k);",
          "  for (std::uint32_t k = 0; k < node.num_saved; ++k) check(k);")
 mutation("C10", "a forward on one thread waits for that on another", "src/eager/variant.cpp",

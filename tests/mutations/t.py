@@ -21,15 +21,15 @@ mutation("T3", "keys of a node's outputs are handed out again", "src/eager/recor
          "enter(*node, sequence, request.graph->output_types.size());", "enter(*node, sequence, 1);")
 mutation("T4", "outputs without a derivative have a trace too", "src/eager/recorder.cpp",
          "active[slot] = variant->output_active[slot] != 0;", "active[slot] = true;")
-mutation("T4", "backward starts at the first output, whichever is named", "src/eager/discover.cpp",
-         "root_slots.push_back(slot_of(TraceRef(root.node), root.key, \"backward\"));",
-         "root_slots.push_back(0 * slot_of(TraceRef(root.node), root.key, \"backward\"));")
-mutation("T5", "cotangents that are absent are taken for there", "src/eager/engine.cpp",
-         "    for (const Cell* cell : incoming) any = any || cell != nullptr;\n    if (!any) return;",
-         "    for (const Cell* cell : incoming) any = any || cell != nullptr;\n"
-         "    if (!any && node.num_saved != 0)\n"
-         "      host.add_operands({Type(), nullptr, node.placement()}, node.saved(0), node.saved(0));\n"
-         "    if (!any) return;")
+mutation("T4", "backward starts at the first output, whichever is named", "src/eager/roots.cpp",
+         "slots_.push_back(slot_of(TraceRef(root.node), root.key, \"backward\"));",
+         "slots_.push_back(0 * slot_of(TraceRef(root.node), root.key, \"backward\"));")
+mutation("T5", "cotangents that are absent are taken for there", "src/eager/node_runner.cpp",
+         "  for (const Cell* cell : incoming) any = any || cell != nullptr;\n  if (!any) return;",
+         "  for (const Cell* cell : incoming) any = any || cell != nullptr;\n"
+         "  if (!any && node.num_saved != 0)\n"
+         "    host_.add_operands({Type(), nullptr, node.placement()}, node.saved(0), node.saved(0));\n"
+         "  if (!any) return;")
 mutation("T5", "residuals of composites are computed though the result was retained", "src/eager/derive.cpp",
          "if (variant_.outputs_given) {\n      for (std::size_t i = 0; i < graph_.outputs().size(); ++i)\n        enter(",
          "if (variant_.outputs_given && graph_.num_operations() == 1) {\n"
@@ -39,10 +39,10 @@ mutation("T6", "inactive inputs of two are differentiated", "src/eager/recorder.
          "        mask |= std::uint64_t{1} << i;",
          "if (is_inexact(graph.input_types[i].dtype()) && (request.inputs[i].requires_grad || "
          "(num_inputs == 2 && request.inputs[i].key)))\n        mask |= std::uint64_t{1} << i;")
-mutation("T6", "cotangents of edges that nobody wants are computed", "src/eager/engine.cpp",
-         "        if (!is_wanted(node.edges()[e])) wanted &= ~(std::uint64_t{1} << e);",
+mutation("T6", "cotangents of edges that nobody wants are computed", "src/eager/node_runner.cpp",
+         "        if (!reached_.is_wanted(node.edges()[e])) wanted &= ~(std::uint64_t{1} << e);",
          "        if (false) wanted &= ~(std::uint64_t{1} << e);")
-mutation("T7", "messages do not say which node failed", "src/eager/engine.cpp",
+mutation("T7", "messages do not say which node failed", "src/eager/failure.cpp",
          "    place = str(\"the backward of \", printable(node.name()), '(', types, ')',",
          "    place = str(\"backward \", '(', types, ')',")
 mutation("T7", "a rule's passing failure is kept for good", "src/eager/variant.cpp",
@@ -62,7 +62,7 @@ mutation("T9", "where everything is saved the seed goes to every output", "src/e
 mutation("T10", "roots may name an output that there is not", "src/eager/node.cpp",
          "key.counter - node->first_key.counter < node->num_outputs();",
          "key.counter - node->first_key.counter <= node->num_outputs();")
-mutation("T10", "a request is answered twice", "src/eager/discover.cpp",
+mutation("T10", "a request is answered twice", "src/eager/roots.cpp",
          "if (sorted[i].key && sorted[i].key == sorted[i + 1].key) {", "if (false) {")
-mutation("T10", "outputs that are one value get one cotangent", "src/eager/discover.cpp",
-         "cell->target_slot = root_slots[i];", "cell->target_slot = 0;")
+mutation("T10", "outputs that are one value get one cotangent", "src/eager/roots.cpp",
+         "cell.target_slot = slots_[i];", "cell.target_slot = 0;")

@@ -50,10 +50,10 @@ struct Cell {
 };
 static_assert(sizeof(Cell) % 16 == 0);
 
-struct BackwardCall;
+class CallHooks;
 /// The argument of a hook, untyped.
 struct HookFrame {
-  BackwardCall& call;
+  CallHooks& call;
   TraceRef node;
   std::span<Cell*> incoming;  ///< by output slot; null: absent
   std::span<Cell*> outgoing;  ///< by edge
@@ -61,7 +61,7 @@ struct HookFrame {
 };
 void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutput* recorded);
 void drop_cell(HookFrame& frame, Cell*& cell);
-void at_end(BackwardCall& call, std::function<void()> callback);
+void at_end(CallHooks& call, std::function<void()> callback);
 bool creates_graph(const HookFrame& frame);
 /// The cell of that index; `what` names the list, for messages.
 Cell*& cell_at(std::span<Cell*> cells, std::size_t index, const char* what);
@@ -91,12 +91,12 @@ class HookHandle {
 class AtEnd {
  public:
   /// For the eager layer itself.
-  explicit AtEnd(detail::BackwardCall& call) : call_(&call) {}
+  explicit AtEnd(detail::CallHooks& call) : call_(&call) {}
   /// Appends a callback. Throws Error (invalid_argument) for an empty function.
   void add(std::function<void()> callback) { detail::at_end(*call_, std::move(callback)); }
 
  private:
-  detail::BackwardCall* call_;
+  detail::CallHooks* call_;
 };
 
 /// One cotangent, as a hook sees it.
