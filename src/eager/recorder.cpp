@@ -77,9 +77,91 @@ const void* saved_data(const Request& request, const SavedSource& source, const 
   return nullptr;
 }
 
+// Does an input require a gradient? With keep_blocked, it is enough that one was made on the tape.
+bool is_recorded(const Request& request, const RecorderOptions& options) {
+  return std::any_of(request.inputs.begin(), request.inputs.end(), [&](const RecordInput& input) {
+    return input.requires_grad || (options.keep_blocked && input.node != nullptr);
+  });
+}
+
+bool is_active(const Request& request, std::size_t input) {
+  return request.inputs[input].requires_grad && is_inexact(request.graph->input_types[input].dtype());
+}
+
+// The retained values of the graph, ascending; throws for one that is not the graph's, or has no data.
+std::vector<ValueId> retained_values(const Request& request, const ErasedExecutor* host) {
+  const Graph& graph = request.graph->graph;
+  std::vector<ValueId> retained;
+  for (const RecordRetained& value : request.retained) {
+    if (value.value >= graph.num_values() || value.data == nullptr)
+      refuse(request, str("expected retained values of the graph with data, got value ", value.value));
+    if (host != nullptr)
+      check_type(request, *host, value.data, graph.type(value.value), "retained value", value.value);
+    retained.push_back(value.value);
+  }
+  std::sort(retained.begin(), retained.end());
+  retained.erase(std::unique(retained.begin(), retained.end()), retained.end());
+  return retained;
+}
+
+// The same as variant_for for requests of any kind. `everything`: save all values that a derivative may read.
+const Variant& general_variant(const Request& request, const RecorderOptions& options,
+                               const ErasedExecutor* host, bool everything) {
+  const std::size_t num_inputs = request.inputs.size();
+  // The inputs with data matter if a plan has a choice: if everything is saved, or for the operands of
+  // retained values.
+  const bool has_choice = everything || !request.retained.empty();
+  Mask mask = make_mask(num_inputs);
+  Mask given = make_mask(num_inputs);
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    if (is_active(request, i)) set(mask, i);
+    if (has_choice && request.inputs[i].data != nullptr) set(given, i);
+  }
+  return request.graph->variant(mask, given, !request.outputs.empty(), retained_values(request, host),
+                                everything, everything ? nullptr : options.context);
+}
+
+// The variant for the inputs that require a gradient, by the fast path in the common case.
+const Variant& variant_for(const Request& request, const RecorderOptions& options,
+                           const ErasedExecutor* host) {
+  constexpr std::size_t max_inputs = 48;  // of the fast path
+  // Derivations with a context without a key cannot be cached: its rules run in backward.
+  const bool everything = options.save_everything || !request.graph->keeps(options.context);
+  const std::size_t num_inputs = request.inputs.size();
+  if (num_inputs > max_inputs || !request.retained.empty() || everything || options.context != nullptr)
+    return general_variant(request, options, host, everything);
+  std::uint64_t mask = 0;
+  for (std::size_t i = 0; i < num_inputs; ++i)
+    if (is_active(request, i)) mask |= std::uint64_t{1} << i;
+  return request.graph->variant(mask, !request.outputs.empty());
+}
+
 // Was it made on the tape, without a gradient flowing to it? An input without a key is a constant.
 bool is_passive(const RecordInput& input) {
   return !input.requires_grad && input.node != nullptr && input.key;
+}
+
+// Number of passive inputs. Throws for one that its node did not make. `sequence`: as of slot_of_edge().
+std::uint32_t check_passive(const Request& request, std::uint64_t& sequence) {
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    if (!is_passive(request.inputs[i])) continue;
+    (void)producer_slot(request, request.inputs[i], i);
+    sequence = std::max(sequence, node_of(request.inputs[i].node)->sequence);
+    ++count;
+  }
+  return count;
+}
+
+// Makes the edges to the producers of passive inputs.
+void add_passive(const Request& request, Edge* edge) {
+  for (const RecordInput& input : request.inputs) {
+    if (!is_passive(input)) continue;
+    Node* target = node_of(input.node);
+    retain(target);
+    const std::uint64_t slot = input.key.counter - target->first_key.counter;
+    ::new (static_cast<void*>(edge++)) Edge{target, static_cast<std::uint32_t>(slot)};
+  }
 }
 
 }  // namespace
@@ -106,60 +188,20 @@ RecorderCore& RecorderCore::operator=(RecorderCore&& other) noexcept {
 }
 
 Node* RecorderCore::record(const Request& request, bool* active) {
-  const Template& graph = *request.graph;
+  const std::size_t num_outputs = request.graph->output_types.size();
   const std::int64_t begin = options_.profile != nullptr ? options_.profile->now() : 0;
   check_counts(request);
-  bool any = false;
-  for (const RecordInput& input : request.inputs)
-    any = any || input.requires_grad || (options_.keep_blocked && input.node != nullptr);
-  const std::size_t num_outputs = graph.output_types.size();
   if (options_.anomaly && host_ != nullptr) check_forward(*host_, request);
-  if (!any) {
+  if (!is_recorded(request, options_)) {
     std::fill_n(active, num_outputs, false);
     return nullptr;
   }
   if (host_ != nullptr) check_types(request, *host_);
-
-  // Select the variant, by the fast path in the common case.
-  const std::size_t num_inputs = request.inputs.size();
-  const bool outputs_given = !request.outputs.empty();
-  const Variant* variant = nullptr;
-  // Derivations with a context without a key cannot be cached: its rules run in backward.
-  const bool everything = options_.save_everything || !graph.keeps(options_.context);
-  if (num_inputs <= 48 && request.retained.empty() && !everything && options_.context == nullptr) {
-    std::uint64_t mask = 0;
-    for (std::size_t i = 0; i < num_inputs; ++i) {
-      if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype()))
-        mask |= std::uint64_t{1} << i;
-    }
-    variant = &graph.variant(mask, outputs_given);
-  } else {
-    Mask mask = make_mask(num_inputs);
-    Mask given = make_mask(num_inputs);
-    for (std::size_t i = 0; i < num_inputs; ++i) {
-      if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype())) set(mask, i);
-      // The inputs with data matter if a plan has a choice: if everything is saved, or for the operands of
-      // retained values.
-      if ((everything || !request.retained.empty()) && request.inputs[i].data != nullptr) set(given, i);
-    }
-    std::vector<ValueId> retained;
-    for (const RecordRetained& value : request.retained) {
-      if (value.value >= graph.graph.num_values() || value.data == nullptr)
-        refuse(request, str("expected retained values of the graph with data, got value ", value.value));
-      if (host_ != nullptr)
-        check_type(request, *host_, value.data, graph.graph.type(value.value), "retained value", value.value);
-      retained.push_back(value.value);
-    }
-    std::sort(retained.begin(), retained.end());
-    retained.erase(std::unique(retained.begin(), retained.end()), retained.end());
-    variant = &graph.variant(mask, given, outputs_given, retained, everything,
-                             everything ? nullptr : options_.context);
-  }
-  for (std::size_t slot = 0; slot < num_outputs; ++slot) active[slot] = variant->output_active[slot] != 0;
-  const bool blocked = !variant->any_active;
+  const Variant& variant = variant_for(request, options_, host_);
+  for (std::size_t slot = 0; slot < num_outputs; ++slot) active[slot] = variant.output_active[slot] != 0;
+  const bool blocked = !variant.any_active;
   if (blocked && !options_.keep_blocked) return nullptr;
-
-  Node* node = fill(request, *variant, blocked);
+  Node* node = fill(request, variant, blocked);
   if (options_.profile != nullptr) [[unlikely]] {
     const Trace guard = Trace::adopt(node);
     profile_record(*options_.profile, host_, *node, request, begin);
@@ -216,10 +258,6 @@ void RecorderCore::copy_into(Node* node, const Request& request, const Variant& 
 Node* RecorderCore::fill(const Request& request, const Variant& variant, bool blocked) {
   const std::size_t num_edges = variant.edges.size();
   const std::size_t num_saved = blocked ? 0 : variant.saved.size();
-  std::uint32_t num_passive = 0;
-  if (options_.keep_blocked) {
-    for (const RecordInput& input : request.inputs) num_passive += is_passive(input) ? 1U : 0U;
-  }
   ShortArray<const void*, 8> data(num_saved);
   ShortArray<std::uint64_t, 8> versions(num_saved);
   bool has_versions = false;
@@ -236,24 +274,12 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
   std::uint64_t sequence = 0;
   ShortArray<std::uint32_t, 8> slots(num_edges);
   for (std::size_t e = 0; e < num_edges; ++e) slots[e] = slot_of_edge(request, variant.edges[e], sequence);
-  for (std::size_t i = 0; num_passive != 0 && i < request.inputs.size(); ++i) {
-    if (!is_passive(request.inputs[i])) continue;
-    (void)producer_slot(request, request.inputs[i], i);
-    sequence = std::max(sequence, node_of(request.inputs[i].node)->sequence);
-  }
+  const std::uint32_t num_passive = options_.keep_blocked ? check_passive(request, sequence) : 0;
 
   Node* node = Node::make(variant, *table_, num_passive, num_saved, has_versions);
   node->blocked = blocked;
   copy_into(node, request, variant, {data.data(), num_saved}, slots.data());
-  std::size_t edges = num_edges;
-  for (std::size_t i = 0; num_passive != 0 && i < request.inputs.size(); ++i) {
-    const RecordInput& input = request.inputs[i];
-    if (!is_passive(input)) continue;
-    Node* target = node_of(input.node);
-    retain(target);
-    const std::uint64_t slot = input.key.counter - target->first_key.counter;
-    ::new (static_cast<void*>(node->edges() + edges++)) Edge{target, static_cast<std::uint32_t>(slot)};
-  }
+  if (num_passive != 0) add_passive(request, node->edges() + num_edges);
   tidu::detail::count_up(variant.owner->references);
   if (has_versions) std::copy_n(versions.data(), num_saved, node->versions());
   enter(*node, sequence, request.graph->output_types.size());

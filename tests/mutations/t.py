@@ -20,7 +20,7 @@ mutation("T3", "the child of a fork makes its parent's names", "src/graph/key.cp
 mutation("T3", "keys of a node's outputs are handed out again", "src/eager/recorder.cpp",
          "enter(*node, sequence, request.graph->output_types.size());", "enter(*node, sequence, 1);")
 mutation("T4", "outputs without a derivative have a trace too", "src/eager/recorder.cpp",
-         "active[slot] = variant->output_active[slot] != 0;", "active[slot] = true;")
+         "active[slot] = variant.output_active[slot] != 0;", "active[slot] = true;")
 mutation("T4", "backward starts at the first output, whichever is named", "src/eager/roots.cpp",
          "slots_.push_back(slot_of(TraceRef(root.node), root.key, \"backward\"));",
          "slots_.push_back(0 * slot_of(TraceRef(root.node), root.key, \"backward\"));")
@@ -35,10 +35,9 @@ mutation("T5", "residuals of composites are computed though the result was retai
          "if (variant_.outputs_given && graph_.num_operations() == 1) {\n"
          "      for (std::size_t i = 0; i < graph_.outputs().size(); ++i)\n        enter(")
 mutation("T6", "inactive inputs of two are differentiated", "src/eager/recorder.cpp",
-         "if (request.inputs[i].requires_grad && is_inexact(graph.input_types[i].dtype()))\n"
-         "        mask |= std::uint64_t{1} << i;",
-         "if (is_inexact(graph.input_types[i].dtype()) && (request.inputs[i].requires_grad || "
-         "(num_inputs == 2 && request.inputs[i].key)))\n        mask |= std::uint64_t{1} << i;")
+         "    if (is_active(request, i)) mask |= std::uint64_t{1} << i;",
+         "    if (is_inexact(request.graph->input_types[i].dtype()) && (request.inputs[i].requires_grad || "
+         "(num_inputs == 2 && request.inputs[i].key)))\n      mask |= std::uint64_t{1} << i;")
 mutation("T6", "cotangents of edges that nobody wants are computed", "src/eager/node_runner.cpp",
          "        if (!reached_.is_wanted(node.edges()[e])) wanted &= ~(std::uint64_t{1} << e);",
          "        if (false) wanted &= ~(std::uint64_t{1} << e);")
