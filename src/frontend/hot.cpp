@@ -77,8 +77,8 @@ bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
 void end_repetition(Context& c) {
   if (!c.hot->at_end()) return;
   // An early read has cut the repetition where that suits the program.
-  if (c.trace->evaluations() == c.evaluations_before) c.trace->evaluate_all();
-  c.evaluations_before = c.trace->evaluations();
+  if (c.trace->counters().lazy.evaluations == c.evaluations_before) c.trace->evaluate_all();
+  c.evaluations_before = c.trace->counters().lazy.evaluations;
 }
 
 void Context::set_hot(bool on) {
@@ -117,7 +117,10 @@ HotStatistics hot_statistics() {
   const frontend_detail::Context& c = context();
   if (c.hot == nullptr) return {};
   HotStatistics result = c.hot->statistics();
-  c.trace->add_to(result);
+  const frontend_detail::LazyCounters counters = c.trace->counters();
+  result.compiled += counters.hot_compiled;
+  result.deferred += counters.hot_deferred;
+  result.recomputed += counters.hot_recomputed;
   return result;
 }
 

@@ -5,7 +5,8 @@
 #include "eager/node.hpp"
 #include "frontend/context.hpp"
 #include "frontend/hot.hpp"
-#include "frontend/lazy_follow.hpp"
+#include "frontend/lazy.hpp"
+#include "frontend/lazy_replay.hpp"
 
 namespace tidu::frontend_detail {
 namespace {
@@ -82,24 +83,15 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 
 }  // namespace
 
-// Operands are compared by their types alone.
-inline bool LazyTrace::RecordedCall::is(const Call& call, std::span<const Input> operands) const {
-  if (name != call.name || num_operands != operands.size() || num_words != call.words.size()) return false;
-  for (std::size_t i = 0; i < num_words; ++i)
-    if (words[i] != call.words[i]) return false;
-  for (std::size_t i = 0; i < num_operands; ++i)
-    if (types[i] != operands[i].tensor->type().identity()) return false;
-  return true;
-}
-
 // Is that the node of the operation of the pattern that makes value `id`; or, of a leaf, the one that was met
 // with it before?
-[[gnu::always_inline]] inline bool LazyTrace::note_edge(Pattern& pattern, std::uint32_t id, Node* target) {
-  const Value& value = values_[id];
+[[gnu::always_inline]] inline bool LazyReplay::note_edge(std::uint32_t id, Node* target) {
+  LazyPattern& pattern = *pattern_;
+  const LazyValue& value = pattern.values[id];
   if (value.op != no_index) {
-    const Pattern::Recorded& producer = pattern.recorded[value.op];
+    const LazyPattern::Recorded& producer = pattern.recorded[value.op];
     return producer.node == target && producer.counter == target->first_key.counter &&
-           producer.followed == followed_;
+           producer.followed == count_;
   }
   Node*& known = pattern.leaf_nodes[id];
   if (known == nullptr) known = target;
@@ -107,9 +99,9 @@ inline bool LazyTrace::RecordedCall::is(const Call& call, std::span<const Input>
 }
 
 // The body of the Array of a known call's result, with its node.
-[[gnu::always_inline]] inline Body* LazyTrace::result_of_call(Context& c, const RecordedCall& place,
-                                                              std::span<const Input> operands,
-                                                              const Where& where, const Tensor& result) {
+[[gnu::always_inline]] inline Body* LazyReplay::result_of_call(Context& c, const RecordedCall& place,
+                                                               std::span<const Input> operands,
+                                                               const Where& where, const Tensor& result) {
   if (place.variant == nullptr) {
     if (place.grads != 0) note_inputs(c, operands);
     return make_body(result);
@@ -117,19 +109,19 @@ inline bool LazyTrace::RecordedCall::is(const Call& call, std::span<const Input>
   const Variant& variant = *place.variant;
   Node* const node = record_again(c, variant, operands, result, where);
   eager::Trace trace = eager::Trace::adopt(eager::detail::count_of(node));
-  Pattern& pattern = *follows_;
-  Pattern::Recorded& recorded = pattern.recorded[at_];
+  LazyPattern& pattern = *pattern_;
+  LazyPattern::Recorded& recorded = pattern.recorded[at_];
   // Two words, each as it was written: both at once would wait for that.
   const std::uint64_t source = c.recorder.keys().source(), counter = node->first_key.counter;
   bool as_operands = true;
   const Edge* edge = node->edges();
   for (const std::uint32_t input : variant.edges) {
-    const bool same = note_edge(pattern, pattern.operands[place.first_operand + input], (edge++)->target);
+    const bool same = note_edge(pattern.operands[place.first_operand + input], (edge++)->target);
     as_operands = as_operands && same;
   }
   recorded.node = node;
   recorded.counter = counter;
-  recorded.followed = followed_;
+  recorded.followed = count_;
   recorded.as_operands = as_operands;
   Body* const made = make_body(result);
   made->trace = std::move(trace);
@@ -139,27 +131,11 @@ inline bool LazyTrace::RecordedCall::is(const Call& call, std::span<const Input>
   return made;
 }
 
-// See Note [Calls].
-[[gnu::always_inline]] inline Body* LazyTrace::follow_call(Context& c, const Call& call,
-                                                           std::span<const Input> operands,
-                                                           const Where& where) {
-  HotDetector& detector = *c.hot;
-  const std::lock_guard lock(mutex_);
-  const bool begins = follows_ == nullptr;
-  if (begins && (!values_.empty() || last_ == nullptr || last_->next == nullptr)) return nullptr;
-  Pattern& pattern = begins ? *last_->next : *follows_;
-  const std::size_t at = begins ? 0 : at_;
-  if (at == pattern.num_ops) return nullptr;
-  const RecordedCall& place = pattern.places[at];
-  if (!place.is(call, operands)) return nullptr;
-  if (!detector.is_next(place.token)) return nullptr;
-  if (begins) {
-    if (runner_.cpu == nullptr || pattern.runner != runner_ || pattern.executor != runner_.executor->id())
-      return nullptr;
-    start(pattern);
-  }
-  if (c.cpu == nullptr || runner_.cpu != c.cpu) return nullptr;  // whose nodes have a placement
-  const std::uint32_t* id = pattern.operands.data() + place.first_operand;
+[[gnu::always_inline]] inline Body* LazyReplay::follow_known(Context& c, const RecordedCall& place,
+                                                             std::span<const Input> operands,
+                                                             const Where& where, const LazyMaker& maker) {
+  LazyValues& values = pattern_->values;
+  const std::uint32_t* id = pattern_->operands.data() + place.first_operand;
   std::uint32_t grads = 0, bit = 1;
   for (const Input& operand : operands) {
     const Body* const body = operand.body;
@@ -168,49 +144,87 @@ inline bool LazyTrace::RecordedCall::is(const Call& call, std::span<const Input>
       if (body->requires_grad) grads |= bit;
     }
     bit <<= 1U;
-    if (!follow_operand(pattern, *id++, *operand.tensor, body != nullptr, true)) return nullptr;
+    if (!follow_operand(*id++, *operand.tensor, body != nullptr, true)) return nullptr;
   }
-  if ((c.grad_mode ? grads : 0) != place.grads || values_.size() != place.first_value) return nullptr;
-  const Tensor& result = follow_result(place.first_value);
+  if ((c.grad_mode ? grads : 0) != place.grads || values.size() != place.first_value) return nullptr;
+  const Tensor& result = follow_result(place.first_value, maker);
   Body* made = nullptr;
   try {
     made = result_of_call(c, place, operands, where, result);
   } catch (...) {
-    values_.keep_last();
+    values.keep_last();
     throw;
   }
   ++at_;
-  ++counters_.recorded;
+  return made;
+}
+
+// See Note [Calls].
+[[gnu::always_inline]] inline Body* LazyReplay::follow_call(Context& c, const Call& call,
+                                                            std::span<const Input> operands,
+                                                            const Where& where, const LazyRunner& runner,
+                                                            const LazyMaker& maker, bool may_start) {
+  const bool begins = !is_active();
+  if (begins && (!may_start || patterns_.expected() == nullptr)) return nullptr;
+  LazyPattern& pattern = begins ? *patterns_.expected() : *pattern_;
+  const std::size_t at = begins ? 0 : at_;
+  if (at == pattern.num_ops) return nullptr;
+  const RecordedCall& place = pattern.places[at];
+  if (!place.is(call, operands)) return nullptr;
+  if (!c.hot->is_next(place.token)) return nullptr;
+  if (begins) {
+    if (runner.cpu == nullptr || !pattern.is_run_by(runner)) return nullptr;
+    start(pattern);
+  }
+  if (c.cpu == nullptr || runner.cpu != c.cpu) return nullptr;  // whose nodes have a placement
+  return follow_known(c, place, operands, where, maker);
+}
+
+[[gnu::always_inline]] inline Body* LazyTrace::follow_call(Context& c, const Call& call,
+                                                           std::span<const Input> operands,
+                                                           const Where& where) {
+  HotDetector& detector = *c.hot;
+  const std::lock_guard lock(mutex_);
+  Body* const made = replay_.follow_call(c, call, operands, where, runner_, maker_, ops_.values().empty());
+  if (made == nullptr) return nullptr;
+  ++counters_.lazy.recorded;
   detector.go_on(1);
   detector.count_known();
   return made;
 }
 
+RecordedCall::RecordedCall(const ComingCall& coming, const eager::RecordedGraph& its_graph,
+                           const Variant* its)
+    : name(coming.call.name),
+      num_operands(static_cast<std::uint16_t>(coming.operands.size())),
+      num_words(static_cast<std::uint16_t>(coming.call.words.size())),
+      grads(coming.grads),
+      variant(its),
+      graph(its_graph) {
+  std::copy(coming.call.words.begin(), coming.call.words.end(), words.begin());
+  for (std::size_t i = 0; i < num_operands; ++i) types[i] = coming.operands[i].tensor->type().identity();
+}
+
 // The graph alone says which calls those may be that have made it.
-void LazyTrace::learn_call(const Coming& coming, const eager::RecordedGraph& graph,
-                           const eager::detail::Variant* variant) {
-  RecordedCall place;
-  place.name = coming.call.name;
-  place.num_operands = static_cast<std::uint16_t>(coming.operands.size());
-  place.num_words = static_cast<std::uint16_t>(coming.call.words.size());
-  std::copy(coming.call.words.begin(), coming.call.words.end(), place.words.begin());
-  for (std::size_t i = 0; i < place.num_operands; ++i)
-    place.types[i] = coming.operands[i].tensor->type().identity();
-  place.grads = coming.grads;
-  place.graph = graph;
-  place.variant = variant;
-  const std::lock_guard lock(mutex_);
-  Pattern* const pattern = follows_ != nullptr ? follows_ : last_;
-  const std::size_t end = follows_ != nullptr ? at_ : pattern != nullptr ? pattern->ops.size() : 0;
+void LazyReplay::learn_call(RecordedCall& call) {
+  LazyPattern* const pattern = is_active() ? pattern_ : patterns_.last();
+  const std::size_t end = is_active() ? at_ : pattern != nullptr ? pattern->ops.size() : 0;
   if (end == 0) return;
-  const Op& op = pattern->ops[end - 1];
-  if (&op.graph.data() != &graph.graph().data() || op.num_operands != place.num_operands ||
+  const LazyOp& op = pattern->ops[end - 1];
+  if (&op.graph.data() != &call.graph->graph().data() || op.num_operands != call.num_operands ||
       op.num_values != 1)
     return;
-  place.token = &op.graph.data();
-  place.first_operand = op.first_operand;
-  place.first_value = op.first_value;
-  std::swap(pattern->places[end - 1], place);
+  call.token = &op.graph.data();
+  call.first_operand = op.first_operand;
+  call.first_value = op.first_value;
+  std::swap(pattern->places[end - 1], call);
+}
+
+void LazyTrace::learn_call(const ComingCall& coming, const eager::RecordedGraph& graph,
+                           const Variant* variant) {
+  RecordedCall call(coming, graph, variant);  // then the one before, which is destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  replay_.learn_call(call);
 }
 
 namespace {

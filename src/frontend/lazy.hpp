@@ -1,7 +1,8 @@
 // lazy.hpp - LazyTrace: the lazy operations of a thread, stored flat: operations in the order of recording,
 // and values that are leaves (tensors) or results (lazy tensors, `promise` in the code). Values do not point
 // to one another, so nothing recurses. The trace holds a reference to every lazy tensor; one that nothing
-// else refers to is dead.
+// else refers to is dead. Pending operations are either recorded (RecordedOps) or those of a pattern that is
+// replayed (LazyReplay), never both.
 //
 // Note [One lookup]: evaluation of values finds the operations that they need by a backward sweep, numbers
 // them by a forward sweep, and writes them as words: the graph of each operation (its address, which the
@@ -48,48 +49,43 @@
 // them at once.
 #pragma once
 
-#include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "frontend/context.hpp"
-#include "frontend/lazy_leaves.hpp"
-#include "frontend/lazy_runs.hpp"
+#include "frontend/lazy_backward.hpp"
+#include "frontend/lazy_evaluator.hpp"
+#include "frontend/lazy_ops.hpp"
+#include "frontend/lazy_pattern.hpp"
+#include "frontend/lazy_program.hpp"
+#include "frontend/lazy_replay.hpp"
+#include "frontend/lazy_runner.hpp"
 #include "frontend/lazy_tables.hpp"
 #include "frontend/lazy_values.hpp"
-#include "graph/fork_mutex.hpp"
 #include "graph/light_mutex.hpp"
-#include "tidu/cpu/executor.hpp"
-#include "tidu/eager/executor.hpp"
 #include "tidu/eager/recorded_graph.hpp"
 #include "tidu/frontend/hot_paths.hpp"
 #include "tidu/frontend/lazy.hpp"
 #include "tidu/graph/graph.hpp"
 #include "tidu/tensor/tensor.hpp"
 
-namespace tidu::eager::detail {
-struct Node;
-struct Variant;
-}  // namespace tidu::eager::detail
-
 namespace tidu::frontend_detail {
 
-/// Does this thread compile or run a program of a trace at the moment?
-bool evaluating();
+/// Counters of a thread's traces.
+struct LazyCounters {
+  LazyStatistics lazy;
+  std::uint64_t hot_compiled = 0, hot_deferred = 0, hot_recomputed = 0;
 
-struct DeferralUse;
-
-/// The executor of a trace.
-struct LazyRunner {
-  const eager::BackwardExecutor<Tensor>* executor = nullptr;
-  const CpuExecutor* cpu = nullptr;  ///< the executor, if it is a CpuExecutor
-  eager::Placement placement{};
-  friend bool operator==(const LazyRunner&, const LazyRunner&) = default;
+  void count_evaluation(std::size_t operations, bool is_hot) {
+    ++lazy.evaluations;
+    lazy.evaluated += operations;
+    if (is_hot) hot_compiled += operations;
+  }
 };
 
 class LazyTrace {
@@ -107,6 +103,8 @@ class LazyTrace {
   bool record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
   /// Evaluates the `targets` that are lazy tensors of this trace.
   void evaluate(std::span<const Tensor> targets);
+  /// Evaluates a lazy tensor of this trace that has no elements yet, for a reader on any thread.
+  void settle(LazyResult& result);
   /// Evaluates all values with references from outside.
   void evaluate_all();
   /// Evaluates all values, and then changes the runner. Returns false if an operation failed whose results
@@ -137,227 +135,52 @@ class LazyTrace {
   /// Greedy: a read of one value evaluates all values that are referred to. New programs run operation by
   /// operation until they have occurred a few times. Used for hot sequences.
   void set_greedy(bool greedy) { greedy_ = greedy; }
-  std::uint64_t evaluations();
+  LazyCounters counters();
 
-  /// A backward call that runs during a replay.
-  struct BackwardSeen;
   /// Replays a known backward call from the single output of `root`, if there is one at this position with
   /// the same tape. Otherwise returns false, without effect. For the recording thread.
   bool repeat_backward(eager::detail::Node& root, Context& c);
   /// Before a backward call from `root` with this seed runs: the state that learn_backward needs; null if the
   /// call is not worth learning.
-  std::unique_ptr<BackwardSeen> watch_backward(eager::detail::Node& root, const Tensor& seed);
+  std::unique_ptr<ObservedBackward> watch_backward(eager::detail::Node& root, const Tensor& seed);
   /// After the call has run.
-  void learn_backward(BackwardSeen& seen);
-  /// Adds the trace's counters of hot paths.
-  void add_to(HotStatistics& statistics);
+  void learn_backward(ObservedBackward& seen);
 
-  /// A call, and a bit mask of the operands that are recorded as requiring a gradient.
-  struct Coming {
-    const Call& call;
-    std::span<const Input> operands;
-    std::uint32_t grads;
-  };
   /// Returns the body of the result's Array if the call is the next operation of a pattern; null if it must
   /// be recorded. For the recording thread.
   Body* follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
   /// Stores the last call as the known one of its position. `variant`: of its node, or null.
-  void learn_call(const Coming& coming, const eager::RecordedGraph& graph,
+  void learn_call(const ComingCall& coming, const eager::RecordedGraph& graph,
                   const eager::detail::Variant* variant);
 
-  /// A compiled program.
-  struct Program;
-
  private:
-  friend class LazyResult;
-  struct Op {
-    Graph graph;
-    std::uint32_t first_operand;
-    std::uint32_t first_value;
-    std::uint32_t num_operands;
-    std::uint32_t num_values;
-    std::uint32_t marked;  // the last sweep that needed it
-  };
-  using Value = LazyValue;
-  using Run = LazyRun;
-  using Lock = std::unique_lock<tidu::detail::LightMutex>;
-  // See Note [Backward replay].
-  struct Backward {
-    struct Node {
-      const eager::detail::Variant* variant;
-      eager::RecordedGraph graph;  // keeps `variant` alive
-      std::uint32_t first_edge;
-      std::uint32_t first_saved;
-      bool freed = false;  // by the call, which may not have reached all nodes
-    };
-    struct Edge {
-      std::uint32_t target;  // index of a node, or with leaf_bit of a leaf
-      std::uint32_t slot;
-    };
-    static constexpr std::uint32_t leaf_bit = 0x80000000U;
-    std::vector<Node> nodes;  // in descending order of sequence numbers: the root first
-    // If known calls of the pattern recorded the whole tape: operations by node, and values by leaf.
-    std::vector<std::uint32_t> node_ops, leaf_values;
-    int looked_for = 0;  // number of searches for these
-    std::vector<Edge> edges;
-    std::vector<std::uint32_t> saved;    // values; no_index: not read
-    std::vector<std::uint32_t> results;  // by leaf: a value, or no_index
-    struct Source {
-      std::uint32_t value, node, saved;
-    };
-    std::vector<Source> sources;  // of leaves that occur in it, except the seed
-    Tensor seed;
-    std::uint64_t seed_version = 0;
-    std::uint32_t seed_value = no_index;
-    std::size_t begin = 0, end = 0;   // operations of the pattern
-    std::vector<const void*> tokens;  // of those operations
-    std::size_t first_value = 0;      // first value of the call
-  };
-  // See Note [Calls]. The fields that every call is compared with are in one cache line.
-  struct alignas(64) RecordedCall {
-    const char* name = nullptr;   // null: unknown
-    const void* token = nullptr;  // of its operation, like the next members
-    std::uint32_t first_operand = 0, first_value = 0;
-    std::uint16_t num_operands = 0, num_words = 0;
-    std::uint32_t grads = 0;
-    std::array<const void*, max_operands> types{};
-    const eager::detail::Variant* variant = nullptr;
-    std::array<std::int64_t, max_words> words{};
-    std::optional<eager::RecordedGraph> graph;  // keeps the variant alive
-    bool is(const Call& call, std::span<const Input> operands) const;
-  };
-  // Operations that were evaluated together. See Note [Pattern replay].
-  struct Pattern {
-    std::vector<Op> ops;
-    std::size_t num_ops = 0;
-    std::vector<RecordedCall> places;  // by operation
-    std::vector<std::uint32_t> operands;
-    std::vector<std::uint8_t> results;  // by value: is it a result instead of a leaf?
-    std::vector<Type> types;            // by value
-    std::vector<std::uint32_t> leaves;  // values, ascending
-    // The node of a known call, as last recorded.
-    struct Recorded {
-      eager::detail::Node* node = nullptr;  // may have been destroyed, unless something holds it
-      std::uint64_t counter = 0;            // of its key
-      std::uint64_t followed = 0;
-      bool as_operands = false;  // was the producer of each operand the one on the tape?
-    };
-    std::vector<Recorded> recorded;                // by operation
-    std::vector<eager::detail::Node*> leaf_nodes;  // by value, as far as this replay has come
-    struct Known {
-      std::vector<std::uint8_t> referred;  // by value
-      std::vector<std::uint32_t> input_values, output_values;
-      std::size_t num_ops = 0;  // number of needed operations
-      std::shared_ptr<const Program> program;
-      std::shared_ptr<DeferralUse> use;  // if the program can defer results
-    };
-    std::vector<Known> known;         // by the set of values that were referred to
-    std::vector<Backward> backwards;  // by position of their beginning
-    int learned_backward = 0;         // number of backward calls that were learned
-    std::size_t replaced = 0;         // number of those that were dropped for others
-    LazyValues values;                // lazy tensors without references, at their positions
-    std::uint64_t executor = 0;       // its id
-    LazyRunner runner;
-    Pattern* next = nullptr;  // the pattern that followed it last time
-  };
+  using Lock = LazyEvaluator::Lock;
 
-  static bool waits(const Value& value) {
-    return value.promise != nullptr && value.promise->made.load(std::memory_order_acquire) == nullptr &&
-           value.promise->resident.load(std::memory_order_acquire) == nullptr;
-  }
-  // Is a result referred to from outside? The trace itself holds one reference.
-  static bool referred(const Value& value) {
-    return value.promise->references.load(std::memory_order_acquire) > 1;
-  }
-  std::uint32_t value_of(const Tensor& tensor);
-  std::uint32_t leaf(const Tensor& tensor);
-  void sweep(Run& run, std::uint32_t last, std::size_t count);
-  void write_words(Run& run);
-  struct Apart;
-  std::shared_ptr<const Program> find_program(const Run& run, const Key128& address, const LazyRunner& runner,
-                                              bool greedy, Lock& lock);
-  Apart take_apart(const Run& run) const;
-  std::size_t mark_targets(std::span<LazyResult* const> targets, bool all, std::uint32_t& last);
-  void run_targets(std::span<LazyResult* const> targets, bool all);
-  static void run_program(const Program& program, const LazyRunner& runner, Run& run);
-  void lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, Run& run);
-  static void take_back(Run& run) noexcept;
-  void wait_for_lent(Lock& lock);
-  void keep_results(Run& run);
-  void keep_result(const Tensor& promised, Tensor&& made);
-  // See Note [Deferred results].
-  void list_results(const Pattern::Known& known, Run& run) const;
-  static void run_deferring(const Program& program, Run& run);
-  static void take_operands(Run& run);
-  static void make_put_off(Run& run);
-  void keep_put_off(Run& run);
-  bool make_deferred(LazyResult& promise);
-  bool is_deferred(const Tensor& tensor) const;
-  void put_away(std::unique_ptr<Run> run, std::vector<Value>& dropped, std::vector<Op>& dropped_ops,
-                Lock& lock);
-  bool start_following(const Graph& graph);
-  void start(Pattern& pattern);
-  // Replay; see lazy_follow.hpp.
-  bool follow_operand(const Pattern& pattern, std::uint32_t id, const Tensor& tensor, bool watched,
-                      bool on_host);
-  Tensor& follow_result(std::uint32_t first_value);
-  bool same_tape(const Backward& known, eager::detail::Node& root);
-  bool same_leaves();
-  bool came_by_calls(const Backward& known, const eager::Key& root);
-  void find_calls(Backward& known, std::uint64_t source);
-  bool note_edge(Pattern& pattern, std::uint32_t id, eager::detail::Node* target);
-  Body* result_of_call(Context& c, const RecordedCall& place, std::span<const Input> operands,
-                       const Where& where, const Tensor& result);
-  bool same_saved(const Backward& known);
-  void take_up(const Backward& known);
+  // The values of the pending operations.
+  const LazyValues& values() const { return replay_.is_active() ? replay_.values() : ops_.values(); }
+  LazyValues& values() { return replay_.is_active() ? replay_.values() : ops_.values(); }
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
-  Tensor make_lazy_result(Type type, std::uint32_t id);
-  void leave(std::vector<Value>& dropped);
-  const Pattern::Known* known_end();
-  bool alone_in_pattern(const Tensor& old, const tidu::detail::LazyStorage* promised);
-  void run_known(const Pattern::Known& known, Lock& lock);
-  std::unique_ptr<Pattern> learn(const Run& run, std::shared_ptr<const Program> program);
-  std::span<const Op> recorded() const {
-    return follows_ != nullptr ? std::span<const Op>(follows_->ops.data(), at_) : std::span<const Op>(ops_);
-  }
-  void compact(std::vector<Value>& dropped, std::vector<Op>& dropped_ops);
-  void bound();
+  void settle_deferred(std::span<const Tensor* const> inputs, Lock& lock);
+  void search_dead(LazyDropped& dropped, Lock& lock);
+  void leave(std::vector<LazyValue>& dropped);
+  void compact(LazyDropped& dropped);
 
-  std::shared_ptr<LazyTrace> self_;  // for its lazy tensors; until end()
+  void run_targets(std::span<LazyResult* const> targets, bool all);
+  void run_known(const LazyPattern::Known& known, Lock& lock);
+  bool make_deferred(LazyResult& result);
+
   const std::thread::id thread_ = std::this_thread::get_id();
   tidu::detail::LightMutex mutex_;
-  std::vector<Op> ops_;
-  std::vector<std::uint32_t> operands_;
-  LazyValues values_;
-  LeafTable leaves_;
-  LazyRunner runner_;
-  std::uint32_t sweep_ = 0;
-  std::size_t limit_;  // number of operations that triggers a search for dead ones
-  bool due_ = false;   // a search is due: much of the trace was evaluated, or much memory is held
-  static constexpr std::size_t min_bytes = std::size_t{1} << 26;
-  std::size_t fresh_bytes_ = 0;         // of leaves and literals since the last search
-  std::size_t byte_limit_ = min_bytes;  // for fresh_bytes_
-  std::unique_ptr<Run> spare_;
-  // Empty, with reserved capacity.
-  std::vector<Op> spare_ops_;
-  std::vector<std::uint32_t> spare_operands_;
-  std::vector<Value> spare_values_;
-  LazyStatistics counters_;
-  std::atomic<bool> greedy_{false};
-  std::uint64_t hot_compiled_ = 0, hot_deferred_ = 0, hot_recomputed_ = 0;
-  SeenPrograms seen_;  // of greedy evaluations
   RecordableGraphs graphs_;
-  std::vector<std::unique_ptr<Pattern>> patterns_;
-  std::size_t replaced_ = 0;    // number of patterns that were dropped for others
-  Pattern* follows_ = nullptr;  // the pattern in replay: values_ are those of its first operations; ops_ and
-                                // similar members are empty
-  std::size_t at_ = 0;          // number of its operations so far
-  Pattern* last_ = nullptr;     // the last evaluation, if it is a pattern
-  RunsInProgress running_;
-  std::uint64_t batch_ = 0;                                     // number of pattern runs so far
-  std::uint64_t followed_ = 0;                                  // number of replays that began
-  std::vector<eager::detail::Node*> tape_nodes_, tape_leaves_;  // of the backward call in comparison
-  std::vector<eager::Key> tape_keys_;                           // of its leaves
+  RecordedOps ops_;
+  LazyReplay replay_;
+  BackwardReplay backward_;
+  LazyEvaluator evaluator_;
+  LazyRunner runner_;
+  LazyMaker maker_;  // of its lazy tensors
+  std::atomic<bool> greedy_{false};
+  std::uint64_t batch_ = 0;  // number of pattern runs so far
+  LazyCounters counters_;
 };
 
 }  // namespace tidu::frontend_detail

@@ -1,7 +1,9 @@
-// lazy_backward.cpp - backward calls in a hot sequence: learns the effect of one, and replays it without
-// running it. See Note [Backward replay] in lazy.hpp.
+// lazy_backward.cpp - see lazy_backward.hpp.
+#include "frontend/lazy_backward.hpp"
+
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "eager/node.hpp"
 #include "frontend/context.hpp"
@@ -65,146 +67,148 @@ bool is_there(const Tensor& tensor) {
 
 }  // namespace
 
-struct LazyTrace::BackwardSeen {
-  const Pattern* pattern = nullptr;
-  std::uint64_t followed = 0;
-  Backward known;
-  std::vector<Node*> nodes, leaves;  // which the tape, and so the caller's root, holds
-  std::vector<Tensor> saved;
-};
+bool ObservedBackward::begin(const LazyReplay& replay) {
+  if (!replay.is_active() || replay.position() == 0 || replay.pattern().learned_backward >= max_learned)
+    return false;
+  pattern_ = &replay.pattern();
+  replay_ = replay.count();
+  known_.begin = replay.position();
+  known_.first_value = replay.values().size();
+  known_.seed = seed_;
+  known_.seed_version = seed_.version();
+  return true;
+}
 
-std::unique_ptr<LazyTrace::BackwardSeen> LazyTrace::watch_backward(Node& root, const Tensor& seed) {
-  auto seen = std::make_unique<BackwardSeen>();
-  Backward& known = seen->known;
-  {
-    const std::lock_guard lock(mutex_);
-    if (follows_ == nullptr || at_ == 0 || follows_->learned_backward >= max_learned) return nullptr;
-    seen->pattern = follows_;
-    seen->followed = followed_;
-    known.begin = at_;
-    known.first_value = values_.size();
-    known.seed = seed;
-    known.seed_version = seed.version();
+bool ObservedBackward::read_tape(Node& root) {
+  if (!list_nodes(root)) return false;
+  std::unordered_map<const Node*, std::uint32_t> places;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (i > 0 && nodes_[i]->sequence == nodes_[i - 1]->sequence) return false;  // of two recorders
+    places[nodes_[i]] = i;
   }
-  // The tape in descending order of the numbers, as it is found from the root.
-  std::vector<Node*> nodes{&root};
-  std::unordered_map<const Node*, std::uint32_t> places{{&root, 0}};
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const Node& node = *nodes[i];
-    if (!is_plain(node) || nodes.size() > max_nodes) return nullptr;
-    for (std::uint32_t e = 0; e < node.num_edges; ++e) {
-      Node* const target = node.edges()[e].target;
-      if (!target->is_leaf() && places.emplace(target, 0).second) nodes.push_back(target);
-    }
-  }
-  std::sort(nodes.begin(), nodes.end(),
-            [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
-  for (std::uint32_t i = 0; i < nodes.size(); ++i) {
-    if (i > 0 && nodes[i]->sequence == nodes[i - 1]->sequence) return nullptr;  // of two recorders
-    places[nodes[i]] = i;
-  }
-  for (const Node* const node : nodes) {
-    known.nodes.push_back({node->variant, *eager::NodeView(eager::detail::ref(node)).graph(),
-                           static_cast<std::uint32_t>(known.edges.size()),
-                           static_cast<std::uint32_t>(seen->saved.size())});
+  for (const Node* const node : nodes_) {
+    known_.nodes.push_back({node->variant, *eager::NodeView(eager::detail::ref(node)).graph(),
+                            static_cast<std::uint32_t>(known_.edges.size()),
+                            static_cast<std::uint32_t>(saved_.size())});
     for (std::uint32_t e = 0; e < node->num_edges; ++e) {
       const Edge& edge = node->edges()[e];
       const auto [place, is_new] =
-          places.emplace(edge.target, Backward::leaf_bit | static_cast<std::uint32_t>(seen->leaves.size()));
+          places.emplace(edge.target, KnownBackward::leaf_bit | static_cast<std::uint32_t>(leaves_.size()));
       if (is_new) {
-        if (!is_plain_leaf(*edge.target)) return nullptr;
-        seen->leaves.push_back(edge.target);
+        if (!is_plain_leaf(*edge.target)) return false;
+        leaves_.push_back(edge.target);
       }
-      known.edges.push_back({place->second, edge.slot});
+      known_.edges.push_back({place->second, edge.slot});
     }
-    for (std::uint32_t k = 0; k < node->num_saved; ++k) seen->saved.push_back(saved_tensor(*node, k));
+    for (std::uint32_t k = 0; k < node->num_saved; ++k) saved_.push_back(saved_tensor(*node, k));
   }
   std::vector<eager::Key> keys;
-  if (!are_several(seen->leaves, keys)) return nullptr;
-  seen->nodes = std::move(nodes);
-  return seen;
+  return are_several(leaves_, keys);
 }
 
-void LazyTrace::learn_backward(BackwardSeen& seen) {
-  Backward& known = seen.known;
-  const std::lock_guard lock(mutex_);
-  if (follows_ == nullptr || follows_ != seen.pattern || followed_ != seen.followed || at_ <= known.begin)
-    return;
-  Pattern& pattern = *follows_;
-  ++pattern.learned_backward;
-  known.end = at_;
-  for (std::size_t op = known.begin; op < known.end; ++op)
-    known.tokens.push_back(&pattern.ops[op].graph.data());
-  for (std::size_t i = 0; i < known.nodes.size(); ++i) known.nodes[i].freed = seen.nodes[i]->freed();
-  const auto first = static_cast<std::uint32_t>(known.first_value);
-  // If one tensor is several leaves this time, the one that backward read is ambiguous: it may differ another
-  // time.
-  bool is_ambiguous = false;
-  const auto value_of_leaf = [&](const Tensor& tensor) {
-    std::uint32_t found = no_index;
-    for (const std::uint32_t id : pattern.leaves) {
-      if (id >= values_.size() || !same_elements(values_[id].tensor, tensor)) continue;
-      is_ambiguous = is_ambiguous || found != no_index;
-      found = id;
+// Lists the nodes of the tape in descending order of the numbers.
+bool ObservedBackward::list_nodes(Node& root) {
+  nodes_.push_back(&root);
+  std::unordered_set<const Node*> found{&root};
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = *nodes_[i];
+    if (!is_plain(node) || nodes_.size() > max_nodes) return false;
+    for (std::uint32_t e = 0; e < node.num_edges; ++e) {
+      Node* const target = node.edges()[e].target;
+      if (!target->is_leaf() && found.insert(target).second) nodes_.push_back(target);
     }
-    return found;
-  };
-  for (const Tensor& tensor : seen.saved) {
-    const auto* const pending = tensor.pending();
-    if (pending != nullptr && (pending->maker != this || is_deferred(tensor))) return;
-    known.saved.push_back(pending != nullptr ? static_cast<const LazyResult*>(pending)->value_
-                                             : value_of_leaf(tensor));
   }
-  known.seed_value = value_of_leaf(known.seed);
-  if (is_ambiguous) return;
-  // Leaves that were added in it are the seed, or saved operands.
+  std::sort(nodes_.begin(), nodes_.end(),
+            [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
+  return true;
+}
+
+// The leaf of the pattern with these elements, or no_index. If one tensor is several leaves this time, the
+// one that backward read is ambiguous: it may differ another time.
+std::uint32_t ObservedBackward::leaf_with(const Tensor& tensor, const LazyPattern& pattern) {
+  std::uint32_t found = no_index;
   for (const std::uint32_t id : pattern.leaves) {
-    if (id < first || id >= values_.size() || id == known.seed_value) continue;
-    const auto saved = std::find(known.saved.begin(), known.saved.end(), id) - known.saved.begin();
-    if (static_cast<std::size_t>(saved) == known.saved.size()) return;
-    auto node = static_cast<std::uint32_t>(known.nodes.size() - 1);
-    while (known.nodes[node].first_saved > saved) --node;
-    known.sources.push_back({id, node, static_cast<std::uint32_t>(saved) - known.nodes[node].first_saved});
+    if (id >= pattern.values.size() || !same_elements(pattern.values[id].tensor, tensor)) continue;
+    is_ambiguous_ = is_ambiguous_ || found != no_index;
+    found = id;
   }
-  for (const Node* const leaf : seen.leaves) {
+  return found;
+}
+
+bool ObservedBackward::name_saved(const LazyPattern& pattern, const LazyTrace* trace) {
+  for (const Tensor& tensor : saved_) {
+    const LazyResult* const result = lazy_result(tensor, trace);
+    if (tensor.pending() != nullptr && (result == nullptr || result->is_deferred())) return false;
+    known_.saved.push_back(result != nullptr ? result->number() : leaf_with(tensor, pattern));
+  }
+  known_.seed_value = leaf_with(known_.seed, pattern);
+  return !is_ambiguous_;
+}
+
+// Leaves that were added in it are the seed, or saved operands.
+bool ObservedBackward::find_sources(const LazyPattern& pattern) {
+  for (const std::uint32_t id : pattern.leaves) {
+    if (id < known_.first_value || id >= pattern.values.size() || id == known_.seed_value) continue;
+    const auto saved = std::find(known_.saved.begin(), known_.saved.end(), id) - known_.saved.begin();
+    if (static_cast<std::size_t>(saved) == known_.saved.size()) return false;
+    auto node = static_cast<std::uint32_t>(known_.nodes.size() - 1);
+    while (known_.nodes[node].first_saved > saved) --node;
+    known_.sources.push_back({id, node, static_cast<std::uint32_t>(saved) - known_.nodes[node].first_saved});
+  }
+  return true;
+}
+
+bool ObservedBackward::name_results(const LazyTrace* trace) {
+  for (const Node* const leaf : leaves_) {
     Accumulator& slot = *leaf->accumulator();
     const std::lock_guard slot_lock(slot.mutex);
-    known.results.push_back(no_index);
+    known_.results.push_back(no_index);
     if (slot.cell == nullptr) continue;
-    const Tensor& gradient = *static_cast<const Tensor*>(slot.cell->operand());
-    const auto* const pending = gradient.pending();
-    if (pending == nullptr || pending->maker != this || is_deferred(gradient) || slot.cell->trace != nullptr)
-      return;
-    known.results.back() = static_cast<const LazyResult*>(pending)->value_;
-    if (known.results.back() < first) return;
+    const LazyResult* const result = lazy_result(*static_cast<const Tensor*>(slot.cell->operand()), trace);
+    if (result == nullptr || result->is_deferred() || slot.cell->trace != nullptr) return false;
+    known_.results.back() = result->number();
+    if (known_.results.back() < known_.first_value) return false;
   }
+  return true;
+}
+
+void ObservedBackward::learn(const LazyReplay& replay, const LazyTrace* trace) {
+  if (!replay.is_active() || &replay.pattern() != pattern_ || replay.count() != replay_ ||
+      replay.position() <= known_.begin)
+    return;
+  LazyPattern& pattern = replay.pattern();
+  ++pattern.learned_backward;
+  known_.end = replay.position();
+  for (std::size_t op = known_.begin; op < known_.end; ++op)
+    known_.tokens.push_back(&pattern.ops[op].graph.data());
+  for (std::size_t i = 0; i < known_.nodes.size(); ++i) known_.nodes[i].freed = nodes_[i]->freed();
+  if (!name_saved(pattern, trace) || !find_sources(pattern) || !name_results(trace)) return;
   const auto at = std::find_if(pattern.backwards.begin(), pattern.backwards.end(),
-                               [&](const Backward& other) { return other.begin == known.begin; });
+                               [&](const KnownBackward& other) { return other.begin == known_.begin; });
   if (at != pattern.backwards.end()) {
-    std::swap(*at, known);
+    std::swap(*at, known_);
   } else if (pattern.backwards.size() < max_backwards) {
-    pattern.backwards.push_back(std::move(known));
+    pattern.backwards.push_back(std::move(known_));
   }
 }
 
 // Is the tape below `root` the one that was learned? Lists its nodes and leaves.
-bool LazyTrace::same_tape(const Backward& known, Node& root) {
-  tape_nodes_.assign(known.nodes.size(), nullptr);
-  tape_leaves_.assign(known.results.size(), nullptr);
-  tape_nodes_[0] = &root;
+bool BackwardReplay::same_tape(const KnownBackward& known, Node& root) {
+  nodes_.assign(known.nodes.size(), nullptr);
+  leaves_.assign(known.results.size(), nullptr);
+  nodes_[0] = &root;
   for (std::size_t i = 0; i < known.nodes.size(); ++i) {
     // All its consumers were visited before. Numbers descend, so that no node occurs twice.
-    const Node& node = *tape_nodes_[i];
-    const Backward::Node& like = known.nodes[i];
+    const Node& node = *nodes_[i];
+    const KnownBackward::Node& like = known.nodes[i];
     if (node.variant != like.variant || !is_plain(node)) return false;
-    if (i > 0 && node.sequence >= tape_nodes_[i - 1]->sequence) return false;
+    if (i > 0 && node.sequence >= nodes_[i - 1]->sequence) return false;
     for (std::uint32_t e = 0; e < node.num_edges; ++e) {
       const Edge& edge = node.edges()[e];
-      const Backward::Edge& expected = known.edges[like.first_edge + e];
-      const bool leaf = (expected.target & Backward::leaf_bit) != 0;
+      const KnownBackward::Edge& expected = known.edges[like.first_edge + e];
+      const bool leaf = (expected.target & KnownBackward::leaf_bit) != 0;
       if (edge.slot != expected.slot || edge.target->is_leaf() != leaf) return false;
-      Node*& place =
-          leaf ? tape_leaves_[expected.target & ~Backward::leaf_bit] : tape_nodes_[expected.target];
+      Node*& place = leaf ? leaves_[expected.target & ~KnownBackward::leaf_bit] : nodes_[expected.target];
       if (place == nullptr) place = edge.target;
       if (place != edge.target) return false;
     }
@@ -213,61 +217,62 @@ bool LazyTrace::same_tape(const Backward& known, Node& root) {
 }
 
 // Are the leaves that were listed plain, with empty slots, and several?
-bool LazyTrace::same_leaves() {
-  return std::all_of(tape_leaves_.begin(), tape_leaves_.end(),
-                     [](const Node* leaf) { return is_plain_leaf(*leaf); }) &&
-         are_several(tape_leaves_, tape_keys_);
+bool BackwardReplay::same_leaves() {
+  return std::all_of(leaves_.begin(), leaves_.end(), [](const Node* leaf) { return is_plain_leaf(*leaf); }) &&
+         are_several(leaves_, keys_);
 }
 
 // The same if the tape was recorded by known calls of the pattern just now: their identity and saved operands
 // were compared then, and a write to an operand leaves the pattern. Each node except the root is held by one
 // that precedes it.
-bool LazyTrace::came_by_calls(const Backward& known, const eager::Key& root) {
-  const Pattern& pattern = *follows_;
+bool BackwardReplay::came_by_calls(const KnownBackward& known, const eager::Key& root,
+                                   const LazyReplay& replay) {
+  const LazyPattern& pattern = replay.pattern();
   if (known.node_ops.empty() || pattern.recorded[known.node_ops[0]].counter != root.counter) return false;
-  tape_nodes_.clear();
+  nodes_.clear();
   for (std::size_t i = 0; i < known.node_ops.size(); ++i) {
-    const Pattern::Recorded& recorded = pattern.recorded[known.node_ops[i]];
-    if (recorded.followed != followed_ || !recorded.as_operands) return false;
+    const LazyPattern::Recorded& recorded = pattern.recorded[known.node_ops[i]];
+    if (recorded.followed != replay.count() || !recorded.as_operands) return false;
     Node* const node = recorded.node;
     // Other operands may require a gradient now; the position then has another variant.
     if (node->variant != known.nodes[i].variant) return false;
     if (node->extension.load(std::memory_order_acquire) != nullptr || node->freed()) return false;
-    tape_nodes_.push_back(node);
+    nodes_.push_back(node);
   }
-  tape_leaves_.clear();
-  for (const std::uint32_t id : known.leaf_values) tape_leaves_.push_back(pattern.leaf_nodes[id]);
+  leaves_.clear();
+  for (const std::uint32_t id : known.leaf_values) leaves_.push_back(pattern.leaf_nodes[id]);
   return same_leaves();
 }
 
 // Finds the calls that the tape that was just listed came by.
-void LazyTrace::find_calls(Backward& known, std::uint64_t source) {
-  const Pattern& pattern = *follows_;
+void BackwardReplay::find_calls(KnownBackward& known, std::uint64_t source, const LazyReplay& replay) const {
+  const LazyPattern& pattern = replay.pattern();
   ++known.looked_for;
   if (!known.sources.empty()) return;
   std::vector<std::uint32_t> ops, values;
-  for (const Node* const node : tape_nodes_) {
+  for (const Node* const node : nodes_) {
     for (std::uint32_t op = 0; op < known.begin; ++op) {
-      const Pattern::Recorded& recorded = pattern.recorded[op];
-      if (recorded.followed == followed_ && recorded.as_operands &&
+      const LazyPattern::Recorded& recorded = pattern.recorded[op];
+      if (recorded.followed == replay.count() && recorded.as_operands &&
           node->first_key == eager::Key{source, recorded.counter})
         ops.push_back(op);
     }
   }
-  for (const Node* const leaf : tape_leaves_) {
+  for (const Node* const leaf : leaves_) {
     for (const std::uint32_t id : pattern.leaves)
       if (id < known.first_value && pattern.leaf_nodes[id] == leaf) values.push_back(id);
   }
-  if (ops.size() != tape_nodes_.size() || values.size() != tape_leaves_.size()) return;
+  if (ops.size() != nodes_.size() || values.size() != leaves_.size()) return;
   known.node_ops = std::move(ops);
   known.leaf_values = std::move(values);
 }
 
 // Are its saved operands those of the known call, unchanged?
-bool LazyTrace::same_saved(const Backward& known) {
-  const Pattern& pattern = *follows_;
+bool BackwardReplay::same_saved(const KnownBackward& known, const LazyPattern& pattern,
+                                const LazyTrace* trace) const {
+  const LazyValues& values = pattern.values;
   for (std::size_t i = 0; i < known.nodes.size(); ++i) {
-    Node& node = *tape_nodes_[i];
+    Node& node = *nodes_[i];
     for (std::uint32_t k = 0; k < node.num_saved; ++k) {
       const Tensor& tensor = saved_tensor(node, k);
       const std::uint64_t version = tensor.version();
@@ -275,18 +280,16 @@ bool LazyTrace::same_saved(const Backward& known) {
       const std::uint32_t id = known.saved[known.nodes[i].first_saved + k];
       if (id == no_index) continue;
       if (pattern.results[id] != 0) {
-        const auto* const pending = tensor.pending();
-        if (pending == nullptr || pending->maker != this ||
-            static_cast<const LazyResult*>(pending)->value_ != id)
-          return false;
+        const LazyResult* const result = lazy_result(tensor, trace);
+        if (result == nullptr || result->number() != id) return false;
       } else if (id < known.first_value) {
-        if (!is_there(tensor) || !same_elements(tensor, values_[id].tensor) || version != values_[id].version)
+        if (!is_there(tensor) || !same_elements(tensor, values[id].tensor) || version != values[id].version)
           return false;
       } else {
         const auto source = std::find_if(known.sources.begin(), known.sources.end(),
-                                         [id](const Backward::Source& one) { return one.value == id; });
+                                         [id](const KnownBackward::Source& one) { return one.value == id; });
         if (!is_there(tensor) || source == known.sources.end() ||
-            !same_elements(tensor, saved_tensor(*tape_nodes_[source->node], source->saved)))
+            !same_elements(tensor, saved_tensor(*nodes_[source->node], source->saved)))
           return false;
       }
     }
@@ -295,31 +298,32 @@ bool LazyTrace::same_saved(const Backward& known) {
 }
 
 // Counts its operations as replayed, except for their number. If it throws, nothing is changed.
-void LazyTrace::take_up(const Backward& known) {
-  Pattern& pattern = *follows_;
+void BackwardReplay::add_values(const KnownBackward& known, LazyPattern& pattern,
+                                const LazyMaker& maker) const {
+  LazyValues& values = pattern.values;
   std::size_t op = known.begin;
   auto source = known.sources.begin();
-  const Op& last = pattern.ops[known.end - 1];
+  const LazyOp& last = pattern.ops[known.end - 1];
   const std::size_t end = last.first_value + last.num_values;
   try {
-    values_.make_room(end - values_.size());
+    values.make_room(end - values.size());
     for (;;) {
-      values_.take_kept_until(end);
-      const auto id = static_cast<std::uint32_t>(values_.size());
+      values.take_kept_until(end);
+      const auto id = static_cast<std::uint32_t>(values.size());
       if (id == end) break;
       if (pattern.results[id] == 0) {
         const bool is_seed = id == known.seed_value;
-        const Backward::Source* const from = is_seed ? nullptr : &*source++;
-        const Tensor& leaf = is_seed ? known.seed : saved_tensor(*tape_nodes_[from->node], from->saved);
-        values_.emplace_back(leaf);
+        const KnownBackward::Source* const from = is_seed ? nullptr : &*source++;
+        const Tensor& leaf = is_seed ? known.seed : saved_tensor(*nodes_[from->node], from->saved);
+        values.emplace_back(leaf);
         leaf.watch();
         continue;
       }
       while (pattern.ops[op].first_value + pattern.ops[op].num_values <= id) ++op;
-      values_.emplace_back(make_lazy_result(pattern.types[id], id), static_cast<std::uint32_t>(op));
+      values.emplace_back(maker.make(pattern.types[id], id), static_cast<std::uint32_t>(op));
     }
   } catch (...) {
-    values_.truncate(known.first_value);
+    values.truncate(known.first_value);
     throw;
   }
 }
@@ -371,57 +375,101 @@ class Slots {
 
 }  // namespace
 
-bool LazyTrace::repeat_backward(Node& root, Context& c) {
+// Is the tape below `root` that of the known call? `recorder`: the source of this thread's keys.
+bool BackwardReplay::matches(KnownBackward& known, Node& root, std::uint64_t recorder,
+                             const LazyReplay& replay, const LazyTrace* trace) {
+  if (known.seed.version() != known.seed_version) return false;
+  if (root.first_key.source == recorder && came_by_calls(known, root.first_key, replay)) return true;
+  if (!same_tape(known, root) || !same_saved(known, replay.pattern(), trace)) return false;
+  constexpr int enough = 8;
+  if (known.node_ops.empty() && known.looked_for < enough) find_calls(known, recorder, replay);
+  return true;
+}
+
+bool BackwardReplay::fill_slots(const KnownBackward& known, const LazyValues& values) const {
+  Slots slots(leaves_);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    if (known.results[i] != no_index) slots.prepare(i, values[known.results[i]].tensor, *leaves_[i]);
+  }
+  return slots.fill();
+}
+
+// Returns false, without effect, if a slot was changed since the comparison.
+bool BackwardReplay::take(const KnownBackward& known, LazyReplay& replay, const LazyMaker& maker) {
+  LazyValues& values = replay.values();
+  add_values(known, replay.pattern(), maker);
+  bool filled = false;
+  try {
+    filled = fill_slots(known, values);
+  } catch (...) {
+    values.truncate(known.first_value);
+    throw;
+  }
+  if (!filled) {
+    values.truncate(known.first_value);
+    return false;
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (!known.nodes[i].freed) nodes_[i] = nullptr;
+  replay.skip_to(known.end);
+  return true;
+}
+
+void BackwardReplay::free_nodes() {
+  for (Node* const node : nodes_)
+    if (node != nullptr) node->free_now();
+}
+
+// The known call at this position, or null.
+KnownBackward* BackwardReplay::find(const LazyReplay& replay) {
+  if (!replay.is_active()) return nullptr;
+  std::vector<KnownBackward>& all = replay.pattern().backwards;
+  const auto known = std::find_if(all.begin(), all.end(),
+                                  [&](const KnownBackward& one) { return one.begin == replay.position(); });
+  return known != all.end() && known->first_value == replay.values().size() ? &*known : nullptr;
+}
+
+bool BackwardReplay::repeat(Node& root, Context& c, LazyReplay& replay, const LazyMaker& maker,
+                            LazyStatistics& counters) {
   HotDetector& detector = *c.hot;
-  std::size_t count = 0;
+  KnownBackward* const known = find(replay);
+  if (known == nullptr || !detector.expects(known->tokens)) return false;
+  const std::size_t count = known->end - known->begin;
+  // At the end of a repetition pending operations are evaluated, unless that happened within it.
+  const bool ends = detector.until_end() < count;
+  if (ends && counters.evaluations == c.evaluations_before) return false;
+  if (!matches(*known, root, c.recorder.keys().source(), replay, maker.owner)) return false;
+  if (!take(*known, replay, maker)) return false;
+  detector.count_backward();
+  counters.recorded += count;
+  // An end of a repetition within the range finds that pending operations were evaluated in the repetition.
+  if (ends) c.evaluations_before = counters.evaluations;
+  detector.go_on(count);
+  return true;
+}
+
+bool LazyTrace::repeat_backward(Node& root, Context& c) {
   {
     const std::lock_guard lock(mutex_);
-    if (follows_ == nullptr) return false;
-    Pattern& pattern = *follows_;
-    const auto known = std::find_if(pattern.backwards.begin(), pattern.backwards.end(),
-                                    [&](const Backward& one) { return one.begin == at_; });
-    if (known == pattern.backwards.end() || known->first_value != values_.size()) return false;
-    count = known->end - known->begin;
-    if (!detector.expects(known->tokens)) return false;
-    // At the end of a repetition pending operations are evaluated, unless that happened within it.
-    if (detector.until_end() < count && counters_.evaluations == c.evaluations_before) return false;
-    if (known->seed.version() != known->seed_version) return false;
-    const std::uint64_t own = c.recorder.keys().source();
-    if (root.first_key.source != own || !came_by_calls(*known, root.first_key)) {
-      if (!same_tape(*known, root) || !same_saved(*known)) return false;
-      constexpr int enough = 8;
-      if (known->node_ops.empty() && known->looked_for < enough) find_calls(*known, own);
-    }
-    take_up(*known);
-    bool filled = false;
-    try {
-      Slots slots(tape_leaves_);
-      for (std::size_t i = 0; i < tape_leaves_.size(); ++i) {
-        if (known->results[i] != no_index)
-          slots.prepare(i, values_[known->results[i]].tensor, *tape_leaves_[i]);
-      }
-      filled = slots.fill();
-    } catch (...) {
-      values_.truncate(known->first_value);
-      throw;
-    }
-    if (!filled) {
-      values_.truncate(known->first_value);
-      return false;
-    }
-    for (std::size_t i = 0; i < tape_nodes_.size(); ++i)
-      if (!known->nodes[i].freed) tape_nodes_[i] = nullptr;
-    at_ = known->end;
-    detector.count_backward();
-    counters_.recorded += count;
-    // An end of a repetition within the range finds that pending operations were evaluated in the repetition.
-    if (detector.until_end() < count) c.evaluations_before = counters_.evaluations;
-    detector.go_on(count);
+    if (!backward_.repeat(root, c, replay_, maker_, counters_.lazy)) return false;
   }
-  for (Node* const node : tape_nodes_)
-    if (node != nullptr) node->free_now();
+  backward_.free_nodes();
   end_repetition(c);
   return true;
+}
+
+std::unique_ptr<ObservedBackward> LazyTrace::watch_backward(Node& root, const Tensor& seed) {
+  auto seen = std::make_unique<ObservedBackward>(seed);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!seen->begin(replay_)) return nullptr;
+  }
+  return seen->read_tape(root) ? std::move(seen) : nullptr;
+}
+
+void LazyTrace::learn_backward(ObservedBackward& seen) {
+  const std::lock_guard lock(mutex_);
+  seen.learn(replay_, this);
 }
 
 bool may_repeat_backward(const Context& c, const BackwardOptions& options) {
@@ -439,7 +487,7 @@ void backward_hot(Context& c, eager::Root<Tensor>& root, const std::function<voi
   if (!followed) return run();
   if (trace.repeat_backward(node, c)) return;
   const Tensor seed = ones(node.variant->owner->output_types[0]);
-  const std::unique_ptr<LazyTrace::BackwardSeen> seen = trace.watch_backward(node, seed);
+  const std::unique_ptr<ObservedBackward> seen = trace.watch_backward(node, seed);
   if (seen != nullptr) root.seed = seed;
   run();
   if (seen != nullptr) trace.learn_backward(*seen);

@@ -1,5 +1,5 @@
-// lazy_deferred.cpp - results of hot programs that may never be read. See Note [Deferred results] in
-// lazy.hpp.
+// lazy_deferred.cpp - Deferral: finds the results of a program that may never be read. See Note [Deferred
+// results] in lazy.hpp.
 #include <algorithm>
 #include <optional>
 
@@ -112,80 +112,6 @@ std::shared_ptr<const Deferral> Deferral::make(const Graph& program) {
   made->kept = std::move(kept);
   made->results = std::move(results);
   return made;
-}
-
-// With the lock.
-bool LazyTrace::is_deferred(const Tensor& tensor) const {
-  const auto* const pending = tensor.pending();
-  return pending != nullptr && pending->maker == this &&
-         static_cast<const LazyResult*>(pending)->deferred_ != nullptr;
-}
-
-// With the lock: lists the lazy results, and whether each is deferred.
-void LazyTrace::list_results(const Pattern::Known& known, Run& run) const {
-  const auto promised = [&](std::uint32_t output) { return values_[known.output_values[output]].tensor; };
-  const Deferral* const deferral = known.program->deferral.get();
-  if (deferral == nullptr || !known.use->is_worth()) {
-    for (std::uint32_t i = 0; i < known.output_values.size(); ++i) run.promised.push_back(promised(i));
-    return;
-  }
-  for (const std::uint32_t i : deferral->kept) run.promised.push_back(promised(i));
-  for (std::size_t k = 0; k < deferral->results.size(); ++k) {
-    auto result = std::make_shared<DeferredResult>(DeferredResult{known.program, known.use, k, {}});
-    result->operands.resize(deferral->results[k].operands.size());
-    run.put_off.push_back({promised(deferral->results[k].output), std::move(result), Tensor()});
-  }
-}
-
-// Assigns the operands that were computed for deferred results to these.
-void LazyTrace::take_operands(Run& run) {
-  for (const Run::PutOff& put_off : run.put_off) {
-    DeferredResult& result = *put_off.result;
-    const std::vector<std::uint32_t>& operands = result.program->deferral->results[result.which].operands;
-    for (std::size_t k = 0; k < operands.size(); ++k) result.operands[k] = run.made[operands[k]];
-  }
-}
-
-// Without the lock, for callers that cannot wait. If it throws, those that follow are not computed.
-void LazyTrace::make_put_off(Run& run) {
-  for (Run::PutOff& put_off : run.put_off) put_off.made = put_off.result->make();
-}
-
-// With the lock.
-void LazyTrace::keep_put_off(Run& run) {
-  for (Run::PutOff& put_off : run.put_off) {
-    auto* const promise = static_cast<LazyResult*>(put_off.promised.pending());
-    if (promise == nullptr) continue;
-    if (put_off.made.type() == put_off.promised.type()) {
-      keep_result(put_off.promised, std::move(put_off.made));
-    } else {
-      promise->value_ = no_index;
-      promise->deferred_ = std::move(put_off.result);
-      ++hot_deferred_;
-    }
-  }
-}
-
-// Returns false, without effect, if it is no deferred result. Two threads may compute it at once; the first
-// one's is kept.
-bool LazyTrace::make_deferred(LazyResult& promise) {
-  std::shared_ptr<const DeferredResult> result;
-  {
-    const std::lock_guard lock(mutex_);
-    result = promise.deferred_;
-  }
-  if (result == nullptr) return false;
-  Tensor made = result->make();
-  std::shared_ptr<const DeferredResult> done;  // objects that it owns are destroyed without the lock
-  const std::lock_guard lock(mutex_);
-  if (promise.deferred_ == nullptr) return true;
-  done.swap(promise.deferred_);
-  ++hot_recomputed_;
-  result->use->read.fetch_add(1, std::memory_order_relaxed);
-  promise.tensor_ = std::move(made);
-  promise.device.store(0, std::memory_order_relaxed);
-  promise.made.store(const_cast<std::byte*>(promise.tensor_.bytes()), std::memory_order_release);
-  return true;
 }
 
 }  // namespace tidu::frontend_detail

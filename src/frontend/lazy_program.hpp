@@ -1,27 +1,23 @@
-// lazy_program.hpp - LazyTrace::Program: a compiled program of a LazyTrace, as it is kept in the compile
-// cache.
+// lazy_program.hpp - LazyProgram: a compiled program of a LazyTrace, as it is kept in the compile cache, and
+// StandaloneOps: the operations that it is made of.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "frontend/lazy.hpp"
+#include "frontend/lazy_runner.hpp"
 #include "graph/kept_bytes.hpp"
 #include "tidu/cpu/executor.hpp"
+#include "tidu/eager/executor.hpp"
+#include "tidu/graph/graph.hpp"
+#include "tidu/tensor/tensor.hpp"
 
 namespace tidu::frontend_detail {
-
-/// A tensor whose memory nothing else can write to.
-inline Tensor own(Tensor&& made) {
-  return made.exclusive() || made.resident() != nullptr ? std::move(made) : made.clone();
-}
 
 /// See Note [Deferred results].
 struct Deferral {
@@ -55,14 +51,31 @@ struct DeferralUse {
   }
 };
 
-inline std::vector<ReusableInputs> safely_reused(const Executable& executable) {
-  std::vector<ReusableInputs> reused;
-  std::ranges::copy_if(executable.reusable_inputs(), std::back_inserter(reused), &ReusableInputs::safe);
-  return reused;
-}
+std::vector<ReusableInputs> safely_reused(const Executable& executable);
+
+/// Does this thread compile or run a program of a trace at the moment?
+bool evaluating();
+
+/// The operations of a run apart from their trace, which may change meanwhile.
+struct StandaloneOps {
+  struct Step {
+    Graph graph;
+    std::vector<std::uint32_t> operands;  // numbers of values
+    std::uint32_t first_result;
+  };
+  std::vector<Step> steps;
+  std::vector<std::pair<std::uint32_t, Tensor>> inputs;
+  std::vector<std::uint32_t> outputs;
+  std::uint32_t numbers;  // of values
+
+  /// Runs them one after another, for those that are not worth a program.
+  void run(const LazyRunner& runner, std::vector<Tensor>& made) const;
+  /// All of them as one graph. `parts`: receives their graphs.
+  Graph build_graph(std::vector<Graph>& parts) const;
+};
 
 /// Invariant: the graphs keep the addresses in the program's words from being reused.
-struct LazyTrace::Program {
+struct LazyProgram {
   std::vector<Graph> parts;
   Graph graph;
   std::optional<Executable> executable;
@@ -84,22 +97,16 @@ struct LazyTrace::Program {
     }
     return bytes + kept.all();
   }
-  void compile(const CpuExecutor& executor) {
-    executable.emplace(executor.compile(graph));
-    reused = safely_reused(*executable);
-  }
-  void run(const LazyRunner& runner, std::span<const Tensor* const> inputs, std::vector<Tensor>& made) const {
-    made.resize(graph.outputs().size());
-    if (executable) return executable->run_into(inputs, made);
-    eager::Operands<Tensor> results =
-        runner.executor->execute_forward({graph, slot, runner.placement}, inputs).value();
-    for (std::size_t i = 0; i < made.size(); ++i) made[i] = own(std::move(results[i]));
-  }
+  /// Compiles the operations. `defers`: with deferred results, if there are any.
+  static std::shared_ptr<LazyProgram> make(const StandaloneOps& ops, const LazyRunner& runner, bool defers);
+  void run(const LazyRunner& runner, std::span<const Tensor* const> inputs, std::vector<Tensor>& made) const;
+  /// Instead of some results, computes the arrays of which they are made.
+  void run_deferring(std::span<const Tensor* const> inputs, std::vector<Tensor>& made) const;
 };
 
 /// The contents of a deferred lazy tensor, instead of elements.
 struct DeferredResult {
-  std::shared_ptr<const LazyTrace::Program> program;
+  std::shared_ptr<const LazyProgram> program;
   std::shared_ptr<DeferralUse> use;
   std::size_t which;  // index in the program's deferral
   std::vector<Tensor> operands;

@@ -1,53 +1,97 @@
-// lazy_runs.cpp - running programs of a trace, and writers that wait for them. See Note [Locking of traces]
-// in lazy.hpp.
-#include <algorithm>
-
-#include "frontend/lazy_program.hpp"
+// lazy_runs.cpp - LazyRun: donated memory, and deferred results. See Note [Donated memory] and Note [Deferred
+// results] in lazy.hpp.
+#include "frontend/lazy_runs.hpp"
 
 namespace tidu::frontend_detail {
 
-void LazyTrace::wait_for_readers(const tidu::detail::TensorStorage& storage) {
-  Lock lock(mutex_);
-  running_.wait(lock, [&](const Run& run) {
-    return std::any_of(run.inputs.begin(), run.inputs.end(),
-                       [&](const Tensor& input) { return input.lies_in(storage); });
-  });
-}
-
-void LazyTrace::wait_for_lent(Lock& lock) {
-  running_.wait(lock, [](const Run& run) { return !run.lent.empty(); });
-}
-
-// With the lock. The leaf's value and the run have a reference each.
-void LazyTrace::lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, Run& run) {
-  if (runner_.cpu != &cpu() || reused.empty()) return;  // others' kernels may be anything
-  run.made.resize(num_outputs);
+// The leaf's value and the run have a reference each.
+void LazyRun::lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, const LazyTrace* trace) {
+  if (reused.empty()) return;
+  made.resize(num_outputs);
   std::size_t most = 0;
   for (const ReusableInputs& set : reused) most += set.outputs.size();
-  run.lent.reserve(most);
+  lent.reserve(most);
   for (const ReusableInputs& set : reused) {
     auto output = set.outputs.begin();
     for (const std::uint32_t input : set.inputs) {
       if (output == set.outputs.end()) break;
-      tidu::detail::LazyStorage* const kept = run.inputs[input].kept();
-      if (kept == nullptr || kept->maker != this || kept->references.load(std::memory_order_acquire) != 2)
+      tidu::detail::LazyStorage* const kept = inputs[input].kept();
+      if (kept == nullptr || kept->maker != trace || kept->references.load(std::memory_order_acquire) != 2)
         continue;
       auto* const promise = static_cast<LazyResult*>(kept);
-      if (!promise->tensor_.exclusive()) continue;
-      run.made[*output] = std::move(promise->tensor_);
-      run.pointers[input] = &run.made[*output];
-      promise->version.fetch_add(1, std::memory_order_relaxed);
-      run.lent.push_back({*output++, promise});
+      if (!promise->lend(made[*output])) continue;
+      pointers[input] = &made[*output];
+      lent.push_back({*output++, promise});
     }
   }
 }
 
-void LazyTrace::take_back(Run& run) noexcept {
-  for (const Run::Lent& lent : run.lent) {
-    lent.promise->tensor_ = std::move(run.made[lent.output]);
-    lent.promise->version.fetch_sub(1, std::memory_order_relaxed);
+void LazyRun::take_back() noexcept {
+  for (const Lent& each : lent) each.promise->take_back(std::move(made[each.output]));
+  lent.clear();
+}
+
+void LazyRun::list(const std::shared_ptr<const LazyProgram>& program, const std::shared_ptr<DeferralUse>& use,
+                   const LazyValues& values, std::span<const std::uint32_t> input_ids,
+                   std::span<const std::uint32_t> output_ids) {
+  const auto output = [&](std::size_t i) { return values[output_ids[i]].tensor; };
+  for (const std::uint32_t id : input_ids) inputs.push_back(values[id].tensor);
+  for (const Tensor& input : inputs) pointers.push_back(&input);
+  const Deferral* const deferral = program->deferral.get();
+  if (deferral == nullptr || !use->is_worth()) {
+    for (std::size_t i = 0; i < output_ids.size(); ++i) promised.push_back(output(i));
+    return;
   }
-  run.lent.clear();
+  for (const std::uint32_t i : deferral->kept) promised.push_back(output(i));
+  for (std::size_t k = 0; k < deferral->results.size(); ++k) {
+    auto result = std::make_shared<DeferredResult>(DeferredResult{program, use, k, {}});
+    result->operands.resize(deferral->results[k].operands.size());
+    put_off.push_back({output(deferral->results[k].output), std::move(result), Tensor()});
+  }
+}
+
+// With deferred results there are further arrays after the results: their operands.
+void LazyRun::run(const LazyProgram& program, const LazyRunner& runner) {
+  if (!defers()) return program.run(runner, pointers, made);
+  program.run_deferring(pointers, made);
+  for (const PutOff& each : put_off) {
+    const std::vector<std::uint32_t>& operands = program.deferral->results[each.result->which].operands;
+    for (std::size_t k = 0; k < operands.size(); ++k) each.result->operands[k] = made[operands[k]];
+  }
+}
+
+namespace {
+
+void keep_result(const Tensor& promised, Tensor&& made, LazyValues& values) {
+  auto* const result = static_cast<LazyResult*>(promised.pending());
+  if (result == nullptr) return;  // another thread was there before
+  result->set_elements(std::move(made), promised);
+  if (result->number() != no_index) values[result->number()].version = promised.version();
+}
+
+}  // namespace
+
+void LazyRun::keep_results(LazyValues& values) {
+  for (std::size_t i = 0; i < promised.size(); ++i) keep_result(promised[i], std::move(made[i]), values);
+}
+
+std::uint64_t LazyRun::keep_put_off(LazyValues& values) {
+  std::uint64_t deferred = 0;
+  for (PutOff& each : put_off) {
+    auto* const result = static_cast<LazyResult*>(each.promised.pending());
+    if (result == nullptr) continue;
+    if (each.made.type() == each.promised.type()) {
+      keep_result(each.promised, std::move(each.made), values);
+    } else {
+      result->defer(std::move(each.result));
+      ++deferred;
+    }
+  }
+  return deferred;
+}
+
+void LazyRun::make_put_off() {
+  for (PutOff& each : put_off) each.made = each.result->make();
 }
 
 }  // namespace tidu::frontend_detail

@@ -6,16 +6,20 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "frontend/lazy_program.hpp"
 #include "frontend/lazy_values.hpp"
 #include "graph/fork_mutex.hpp"
 #include "tidu/tensor/tensor.hpp"
 
 namespace tidu::frontend_detail {
 
-/// One evaluation.
+/// One evaluation. Once its inputs and results are listed it is independent of the trace, whose lock is not
+/// held while the program runs.
 struct LazyRun {
   std::vector<std::uint32_t> order;          // needed operations, the last one first
   std::vector<std::uint32_t> first_numbers;  // of results; in the reverse order of `order`
@@ -38,6 +42,31 @@ struct LazyRun {
     Tensor made;  // or empty
   };
   std::vector<PutOff> put_off;  // see Note [Deferred results]
+
+  // --- with the lock
+  /// Lists the inputs of a program of a pattern, and its outputs as results, which may be deferred. Ids are
+  /// numbers of values.
+  void list(const std::shared_ptr<const LazyProgram>& program, const std::shared_ptr<DeferralUse>& use,
+            const LazyValues& values, std::span<const std::uint32_t> input_ids,
+            std::span<const std::uint32_t> output_ids);
+  bool defers() const { return !put_off.empty(); }
+  /// Donates the memory of inputs to outputs, if only the run and the `trace` refer to it.
+  void lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, const LazyTrace* trace);
+  /// Undoes lend() after a failure.
+  void take_back() noexcept;
+  /// Gives the results to their lazy tensors. `values`: of the trace at that time.
+  void keep_results(LazyValues& values);
+  /// The same for deferred results, whose elements may be there or not. Returns the number of those that are
+  /// not.
+  std::uint64_t keep_put_off(LazyValues& values);
+
+  // --- without the lock
+  /// Runs the program of a pattern.
+  void run(const LazyProgram& program, const LazyRunner& runner);
+  /// Computes the deferred results, for callers that cannot wait. If it throws, those that follow are not
+  /// computed.
+  void make_put_off();
+
   void clear() {
     lent.clear();
     put_off.clear();

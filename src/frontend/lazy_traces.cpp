@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "frontend/context.hpp"
-#include "frontend/lazy_program.hpp"
+#include "frontend/lazy.hpp"
 
 namespace tidu::frontend_detail {
 
@@ -17,31 +17,27 @@ bool LazyTrace::change_runner(const LazyRunner& runner) noexcept {
     if (runner_.executor != nullptr) evaluate_all();
   } catch (...) {  // failed operations stay
   }
-  std::vector<Value> dropped;
+  std::vector<LazyValue> dropped;
   const std::lock_guard lock(mutex_);
-  for (const Value& value : values_)
-    if (waits(value) && referred(value)) return false;
+  if (values().are_awaited()) return false;
   try {
     leave(dropped);
   } catch (...) {
     return false;
   }
   runner_ = runner;
+  maker_.device = runner.placement.device;
   return true;
 }
 
 bool LazyTrace::idle() {
   const std::lock_guard lock(mutex_);
-  return std::none_of(values_.begin(), values_.end(),
-                      [](const Value& value) { return waits(value) && referred(value); });
+  return !values().are_awaited();
 }
 
 void LazyTrace::take_counters(LazyTrace& from) {
   const std::scoped_lock lock(mutex_, from.mutex_);
   counters_ = from.counters_;
-  hot_compiled_ = from.hot_compiled_;
-  hot_deferred_ = from.hot_deferred_;
-  hot_recomputed_ = from.hot_recomputed_;
 }
 
 // Operations that an executor failed to compute stay with that executor.

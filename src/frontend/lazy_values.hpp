@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tidu/graph/value.hpp"
+#include "tidu/graph/graph.hpp"
 #include "tidu/tensor/tensor.hpp"
 
 namespace tidu::frontend_detail {
@@ -18,24 +18,74 @@ namespace tidu::frontend_detail {
 class LazyTrace;
 struct DeferredResult;
 
-/// The storage of a lazy tensor.
+/// The storage of a lazy tensor. Functions without another comment need the lock of its trace.
 class LazyResult final : public tidu::detail::LazyStorage {
  public:
   /// Watched from the beginning, since unevaluated operations may read it.
-  LazyResult(const std::shared_ptr<LazyTrace>& trace, std::uint32_t number) : trace_(trace), value_(number) {
+  LazyResult(const std::shared_ptr<LazyTrace>& trace, std::uint32_t number) : trace_(trace), number_(number) {
     version.store(watched, std::memory_order_relaxed);
   }
   void fulfil() override;
   void settle() override;
   void discard() noexcept override;
 
+  /// Does it have elements, here or on a device? Needs no lock.
+  bool has_elements() const {
+    return made.load(std::memory_order_acquire) != nullptr ||
+           resident.load(std::memory_order_acquire) != nullptr;
+  }
+  /// Number of its value in the trace; no_index: the trace has ended, or has evaluated it.
+  std::uint32_t number() const { return number_; }
+  void set_number(std::uint32_t number) { number_ = number; }
+  /// Takes the elements that its operation computed. `promised`: a tensor with this storage.
+  void set_elements(Tensor&& elements, const Tensor& promised);
+
+  /// Is only a read missing? See Note [Deferred results] in lazy.hpp.
+  bool is_deferred() const { return deferred_ != nullptr; }
+  const std::shared_ptr<const DeferredResult>& deferred() const { return deferred_; }
+  void defer(std::shared_ptr<const DeferredResult> result) {
+    number_ = no_index;
+    deferred_ = std::move(result);
+  }
+  /// Takes the elements of a deferred result, which the caller destroys without the lock.
+  std::shared_ptr<const DeferredResult> set_deferred_elements(Tensor&& elements);
+
+  /// Moves out the memory of a leaf, which is written to; see Note [Donated memory]. Returns false, without
+  /// effect, if something else refers to the memory.
+  bool lend(Tensor& to) {
+    if (!tensor_.exclusive()) return false;
+    to = std::move(tensor_);
+    version.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  /// Undoes lend(): nothing was written.
+  void take_back(Tensor&& lent) noexcept {
+    tensor_ = std::move(lent);
+    version.fetch_sub(1, std::memory_order_relaxed);
+  }
+
  private:
-  friend class LazyTrace;
+  void publish();
+
   std::shared_ptr<LazyTrace> trace_;
-  std::uint32_t value_;  // in the trace, under its lock; no_index: the trace has ended
-  Tensor tensor_;        // after evaluation
-  // Set, under the lock, if only a read is missing: see Note [Deferred results].
+  std::uint32_t number_;
+  Tensor tensor_;  // after evaluation
   std::shared_ptr<const DeferredResult> deferred_;
+};
+
+/// The storage of a lazy tensor without elements that `trace` made; null for other tensors.
+inline LazyResult* lazy_result(const Tensor& tensor, const LazyTrace* trace) {
+  auto* const pending = tensor.pending();
+  return pending != nullptr && pending->maker == trace ? static_cast<LazyResult*>(pending) : nullptr;
+}
+
+/// Makes lazy tensors for a trace, on the device of its runner.
+struct LazyMaker {
+  const LazyTrace* owner = nullptr;
+  std::shared_ptr<LazyTrace> trace;  // until the trace ends
+  std::uint32_t device = 0;
+
+  Tensor make(Type type, std::uint32_t number) const;
 };
 
 /// A value of a trace.
@@ -47,6 +97,11 @@ struct LazyValue {
   std::uint32_t number = 0;       // in sweep `numbered`
   std::uint32_t numbered = 0;
   std::uint32_t wanted = 0;  // by the sweep of that number
+
+  /// Is it a result without elements?
+  bool waits() const { return promise != nullptr && !promise->has_elements(); }
+  /// Is a result referred to from outside? The trace itself holds one reference.
+  bool is_referred() const { return promise->references.load(std::memory_order_acquire) > 1; }
 };
 
 /// Values in order of their numbers. Lazy tensors without references may follow them, each at the position
@@ -61,6 +116,22 @@ class LazyValues {
   LazyValue* end() { return all_.data() + size_; }
   const LazyValue* begin() const { return all_.data(); }
   const LazyValue* end() const { return all_.data() + size_; }
+  /// Is one of the values in this storage?
+  bool lie_in(const tidu::detail::TensorStorage& storage) const {
+    return std::any_of(begin(), end(), [&](const LazyValue& value) { return value.tensor.lies_in(storage); });
+  }
+  /// Is a result without elements referred to from outside?
+  bool are_awaited() const {
+    return std::any_of(begin(), end(),
+                       [](const LazyValue& value) { return value.waits() && value.is_referred(); });
+  }
+  /// The results for which that is so.
+  std::vector<Tensor> awaited() const {
+    std::vector<Tensor> found;
+    for (const LazyValue& value : *this)
+      if (value.waits() && value.is_referred()) found.push_back(value.tensor);
+    return found;
+  }
   /// Reserves space for `more` values, so that adding them cannot throw.
   void make_room(std::size_t more) {
     const std::size_t needed = size_ + more;

@@ -2,49 +2,49 @@
 
 LAZY = ("test_frontend", "test_frontend_threads")
 EVALUATE = "src/frontend/lazy_evaluate.cpp"
+OPS = "src/frontend/lazy_ops.cpp"
 
-mutation("N1", "what nobody refers to is computed too", EVALUATE,
-         "if (waits(values_[i]) && referred(values_[i])) want(values_[i]);", "if (waits(values_[i])) want(values_[i]);", programs=LAZY)
+mutation("N1", "what nobody refers to is computed too", OPS,
+         "if (values_[i].waits() && values_[i].is_referred()) want(values_[i]);", "if (values_[i].waits()) want(values_[i]);", programs=LAZY)
 mutation("N1", "operations run at once", "src/frontend/lazy.cpp",
          "  if (!known.takes) return false;", "  if (known.takes) return false;", programs=LAZY,
          wide="no promise is ever made")
-mutation("N2", "what was computed on the way is not kept", EVALUATE,
-         "if (value.wanted == sweep_ || referred(value)) {", "if (value.wanted == sweep_) {", programs=LAZY,
+mutation("N2", "what was computed on the way is not kept", OPS,
+         "if (value.wanted == sweep_ || value.is_referred()) {", "if (value.wanted == sweep_) {", programs=LAZY,
          wide="it is the one place where results are chosen")
 mutation("N2", "a promise of another thread is taken for one of this trace", "src/frontend/lazy.cpp",
          "pending != nullptr && pending->maker != this)\n", "pending != nullptr && pending->maker == nullptr)\n",
          programs=LAZY)
-mutation("N3", "which values are wanted is not in the key", EVALUATE,
+mutation("N3", "which values are wanted is not in the key", OPS,
          "for (const std::uint32_t id : run.output_values) words.push_back(values_[id].number);",
          "words.push_back(run.output_values.size());", programs=LAZY)
-mutation("N4", "which values an operation reads is not in the key", EVALUATE,
-         "words.push_back(word);", "words.push_back(0 * word);", programs=LAZY)
-mutation("N4", "the executor is not in the key", EVALUATE,
-         "words.push_back(runner_.executor->id());", "words.push_back(0 * runner_.executor->id());", programs=LAZY)
+mutation("N4", "which values an operation reads is not in the key", OPS,
+         "run.words.push_back(word);", "run.words.push_back(0 * word);", programs=LAZY)
+mutation("N4", "the executor is not in the key", OPS,
+         "words.push_back(runner.executor->id());", "words.push_back(0 * runner.executor->id());", programs=LAZY)
 mutation("N5", "one value that fails keeps the others from theirs", EVALUATE,
          "if (waiting.size() < 2) throw;", "if (!waiting.empty()) throw;", programs=LAZY)
 mutation("N5", "what failed is given to the next executor", "src/frontend/lazy_traces.cpp",
-         "    if (waits(value) && referred(value)) return false;\n  try {",
-         "    if (false && waits(value)) return false;\n  try {", programs=LAZY)
-mutation("N6", "a tensor that was written to is taken for what it was", "src/frontend/lazy.cpp",
+         "  if (values().are_awaited()) return false;\n  try {", "  try {", programs=LAZY)
+mutation("N6", "a tensor that was written to is taken for what it was", OPS,
          "if (entry != no_index && values_[entry].version == tensor.version()) return entry;",
          "if (entry != no_index && values_[entry].version <= tensor.version()) return entry;", programs=LAZY)
-mutation("N9", "the stream is not in the key", EVALUATE,
-         "words.push_back(runner_.placement.stream);", "words.push_back(0 * runner_.placement.stream);", programs=LAZY)
-mutation("G1", "a batch is never compiled", EVALUATE,
+mutation("N9", "the stream is not in the key", OPS,
+         "words.push_back(runner.placement.stream);", "words.push_back(0 * runner.placement.stream);", programs=LAZY)
+mutation("G1", "a batch is never compiled", "src/frontend/lazy_evaluator.cpp",
          "if (greedy && seen_.is_new(address)) {", "if (greedy) {", programs=LAZY)
 mutation("G1", "two repetitions that differ are taken for equal", "src/frontend/hot.cpp",
          "if (hash(count_ - i * length, length) != last) return;",
          "if (hash(count_ - i * length, length) == 0 * last + 1) return;", programs=LAZY)
-mutation("G2", "whoever reads one value of a batch leaves the others for another program", "src/frontend/lazy.cpp",
-         "const bool all = trace->greedy_ && !evaluating();", "const bool all = trace->greedy_ && evaluating();",
+mutation("G2", "whoever reads one value of a batch leaves the others for another program", EVALUATE,
+         "const bool all = greedy_ && !evaluating();", "const bool all = greedy_ && evaluating();",
          programs=LAZY)
 mutation("G3", "backward is not seen", "src/frontend/context.hpp",
          "if (intercepts_.load(std::memory_order_relaxed) && intercepted(call, inputs, out)) [[unlikely]]",
          "if (intercepts_.load(std::memory_order_relaxed) && call.graph.outputs().empty()) [[unlikely]]", programs=LAZY)
 mutation("G4", "what is pending when a sequence deviates stays so", "src/frontend/hot.cpp",
          "if (detector.deviated()) c.trace->evaluate_all();", "static_cast<void>(detector.deviated());", programs=LAZY)
-mutation("G4", "a parameter that others see is replaced", "src/frontend/lazy.cpp",
+mutation("G4", "a parameter that others see is replaced", OPS,
          "const bool alone = old.exclusive();\n  held = old;", "const bool alone = true;\n  held = old;", programs=LAZY)
 
 mutation("G4", "memory that something else refers to is lent", "src/frontend/lazy_runs.cpp",
@@ -59,7 +59,7 @@ mutation("G2", "products of large arrays are left, too", DEFERRED,
 mutation("G2", "what moves a product is left out", DEFERRED,
          "movers.push_back(*mover);", "if (movers.size() > 99) movers.push_back(*mover);", programs=LAZY)
 mutation("G2", "a result that was left is an operand as it is", "src/frontend/lazy.cpp",
-         "    if (!is_deferred(*input)) continue;\n", "    if (!is_deferred(*input) || true) continue;\n", programs=LAZY)
+         "    if (result == nullptr || !result->is_deferred()) continue;\n", "    if (result == nullptr || true) continue;\n", programs=LAZY)
 
 mutation("N7", "tracing evaluates the arguments", "src/frontend/trace.cpp",
          "for (const Array& array : arrays) types.push_back(array.type());",
@@ -69,10 +69,10 @@ mutation("N7", "a graph is replayed at once", "src/frontend/run_graph.cpp",
          """  if (c.intercepts) {
     std::vector<Tensor> promises(count""", """  if (c.intercepts && c.lazy == 0) {
     std::vector<Tensor> promises(count""", programs=LAZY)
-mutation("N8", "the results of an operation are handed out in another order", "src/frontend/lazy.cpp",
+mutation("N8", "the results of an operation are handed out in another order", OPS,
          "out[i] = values_[first_value + i].tensor;", "out[i] = values_[first_value + num_results - 1 - i].tensor;",
          programs=LAZY)
-mutation("N8", "each result of an operation is its first", EVALUATE,
+mutation("N8", "each result of an operation is its first", "src/frontend/lazy_program.cpp",
          "= results[step.graph.outputs()[slot]];", "= results[step.graph.outputs()[0 * slot]];", programs=LAZY)
 mutation("G5", "a write evaluates what waits on every thread", "src/frontend/lazy.cpp",
          "if (trace->reads(storage)) trace->evaluate_all();",
@@ -81,33 +81,32 @@ mutation("G5", "all threads have one trace", "src/frontend/lazy.cpp",
          "auto trace = std::make_shared<LazyTrace>();",
          "static const std::shared_ptr<LazyTrace> trace = std::make_shared<LazyTrace>();", programs=LAZY,
          wide="a thread that ends takes the values of the others along")
-mutation("N5", "a thread that waits for a compilation holds its trace", EVALUATE,
-         "if (auto known = compile_cache().find<Program>(request); known != nullptr) return known;\n"
-         "  const Apart apart = take_apart(run);\n  lock.unlock();\n"
-         "  return compile_cache().get<Program>(request, [&] {\n",
-         "return compile_cache().get<Program>(request, [&] {\n"
-         "    const Apart apart = take_apart(run);\n    lock.unlock();\n", programs=LAZY)
+mutation("N5", "a thread that waits for a compilation holds its trace", "src/frontend/lazy_evaluator.cpp",
+         "if (auto known = compile_cache().find<LazyProgram>(request); known != nullptr) return known;\n"
+         "  const StandaloneOps copy = ops.copy_ops(run);\n  lock.unlock();\n"
+         "  return compile_cache().get<LazyProgram>(request, [&] {\n",
+         "return compile_cache().get<LazyProgram>(request, [&] {\n"
+         "    const StandaloneOps copy = ops.copy_ops(run);\n    lock.unlock();\n", programs=LAZY)
 
-FOLLOW = "src/frontend/lazy_follow.cpp"
-OPERANDS = "src/frontend/lazy_follow.hpp"
+REPLAY = "src/frontend/lazy_replay.cpp"
+OPERANDS = "src/frontend/lazy_replay.hpp"
 
-mutation("G1", "no pattern is ever followed to its end", FOLLOW,
-         "if (follows_ == nullptr || at_ != follows_->ops.size()) return nullptr;",
-         "if (follows_ == nullptr || at_ != follows_->ops.size() + 1) return nullptr;", programs=LAZY)
-mutation("G2", "what is referred to is taken for what was the last time", FOLLOW,
-         "referred(*value) != (expected != 0)) return false;", "expected > 1) return false;", programs=LAZY)
+mutation("G1", "no pattern is ever followed to its end", REPLAY,
+         "if (!is_at_end()) return nullptr;", "if (at_ != pattern.num_ops + 1) return nullptr;", programs=LAZY)
+mutation("G2", "what is referred to is taken for what was the last time", REPLAY,
+         "value->is_referred() != (expected != 0)) return false;", "expected > 1) return false;", programs=LAZY)
 mutation("G4", "operands are not compared with those that were followed", OPERANDS,
          "return tensor.lies_in(*value.promise);", "return tensor.pending() != nullptr;", programs=LAZY)
 mutation("G4", "another leaf is taken for the one that was followed", OPERANDS,
          "return tensor.shares_storage_with(leaf) &&", "return (tensor.shares_storage_with(leaf) || version == 0) &&",
          (OPERANDS, "tensor.place() == leaf.place();", "(tensor.place() == leaf.place() || version == 0);"), programs=LAZY)
-mutation("G4", "what was followed is lost where a sequence deviates", FOLLOW,
-         "std::vector<Op> ops(done.begin(), done.end());", "std::vector<Op> ops(done.begin(), done.begin());", programs=LAZY)
+mutation("G4", "what was followed is lost where a sequence deviates", REPLAY,
+         "ops.take({done.begin(), done.end()},", "ops.take({done.begin(), done.begin()},", programs=LAZY)
 
 BACKWARD = "src/frontend/lazy_backward.cpp"
 
 mutation("G3", "a backward call is never done again", BACKWARD,
-         "if (!detector.expects(known->tokens)) return false;", "if (detector.expects(known->tokens)) return false;",
+         "|| !detector.expects(known->tokens)) return false;", "|| detector.expects(known->tokens)) return false;",
          programs=LAZY)
 mutation("G3", "a tape that hangs together otherwise is taken for the one that was learned", BACKWARD,
          "if (place != edge.target) return false;", "if (place->is_leaf() != edge.target->is_leaf()) return false;",
@@ -116,10 +115,10 @@ mutation("G3", "two leaves that are one are taken for two", BACKWARD,
          "        if (leaves[i]->first_key == leaves[k]->first_key) return false;",
          "        if (leaves[i] == nullptr) return false;", programs=LAZY)
 mutation("G3", "a tape that saved other values is taken for the one that was learned", BACKWARD,
-         "            static_cast<const LazyResult*>(pending)->value_ != id)\n          return false;",
-         "            static_cast<const LazyResult*>(pending)->value_ == no_index)\n          return false;", programs=LAZY)
+         "if (result == nullptr || result->number() != id) return false;",
+         "if (result == nullptr || result->number() == no_index) return false;", programs=LAZY)
 mutation("G3", "a tape that saved other operands is taken for the one that was learned", BACKWARD,
-         "!same_elements(tensor, values_[id].tensor) || version", "tensor.type() != values_[id].tensor.type() || version",
+         "!same_elements(tensor, values[id].tensor) || version", "tensor.type() != values[id].tensor.type() || version",
          programs=LAZY)
 mutation("G3", "slots that hold gradients are taken for empty", BACKWARD,
          "  return slot->cell == nullptr && !slot->closed;", "  return slot->changes != 0 && !slot->closed;",
@@ -144,22 +143,22 @@ CALL = "src/frontend/hot_call.cpp"
 
 mutation("G1", "what a call was in a place is never learned", "src/frontend/invoke.cpp",
          "if (c.hot_on && device == 0) learn_hot(", "if (c.hot_on && device != 0) learn_hot(", programs=LAZY)
-mutation("G1", "which sequence came next is forgotten", FOLLOW,
+mutation("G1", "which sequence came next is forgotten", "src/frontend/lazy_pattern.hpp",
          "if (last_ != nullptr) last_->next = &pattern;", "if (last_ != nullptr) last_->next = nullptr;", programs=LAZY)
 mutation("G1", "a sequence of known calls has no end", CALL,
          "    end_repetition(c);\n  } catch", "    if (where.line == 0) end_repetition(c);\n  } catch", programs=LAZY)
-mutation("G4", "a known call is told without its name", CALL,
+mutation("G4", "a known call is told without its name", "src/frontend/lazy_pattern.hpp",
          "if (name != call.name ||", "if (name == nullptr ||", programs=LAZY)
-mutation("G4", "a known call is told without its arguments", CALL,
+mutation("G4", "a known call is told without its arguments", "src/frontend/lazy_pattern.hpp",
          "if (words[i] != call.words[i]) return false;", "if (words[i] > call.words[i] + 100) return false;",
          programs=LAZY)
-mutation("G4", "a known call is told without its operands' types", CALL,
+mutation("G4", "a known call is told without its operands' types", "src/frontend/lazy_pattern.hpp",
          "if (types[i] != operands[i].tensor->type().identity()) return false;",
          "if (operands[i].tensor->type().identity() == nullptr) return false;", programs=LAZY)
 mutation("G3", "a known call is told without what requires a gradient", CALL,
-         "if ((c.grad_mode ? grads : 0) != place.grads || values_", "if (values_", programs=LAZY)
+         "if ((c.grad_mode ? grads : 0) != place.grads || values", "if (values", programs=LAZY)
 mutation("G3", "a known call is recorded where nothing is", CALL,
-         "if ((c.grad_mode ? grads : 0) != place.grads || values_", "if (grads != place.grads || values_", programs=LAZY)
+         "if ((c.grad_mode ? grads : 0) != place.grads || values", "if (grads != place.grads || values", programs=LAZY)
 mutation("G3", "the node of a known call does not know what was written to", CALL,
          "*version++ = tensor.version();", "*version++ = 0 * tensor.version();", programs=LAZY)
 mutation("G3", "the node of a known call saves operands for results", CALL,
