@@ -155,7 +155,7 @@ def lists(root):
 
 # Row -> (goal, is it held?). A row is held once its goal is reached.
 GOALS = {"lines of backends/cpu": (24000, False), "files over 500 lines": (0, True), "functions over 80 lines": (5, True),
-         "classes with over 300 lines of methods": (6, False), "structs called Place or Places": (0, True),
+         "classes with over 300 lines of methods": (6, True), "structs called Place or Places": (0, True),
          "circles between folders": (0, True), "words of a sentence in docs": (20, True), "'what' in 1,000 words": (3, True),
          "% of sentences that begin with What, Where, Who, Of, Nor": (2, True)}
 
