@@ -26,16 +26,16 @@ fault("runs", "arrays of two dtypes are in one run", RUNS,
 fault("runs", "an addition that a product does is in a run, too", RUNS,
       "(excluded_.empty() || !excluded_[node.index])", "(excluded_.empty() || true)")
 fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "backends/cpu/groups/runs_x86.cpp",
-      "      has_tail_ = false;\n", "")
-fault("runs", "sums begin with +0 where a vector is not filled", "backends/cpu/groups/runs_x86.cpp",
-      "if (fold == VectorOp::fold_sum) return sign_bit();", "if (fold == VectorOp::fold_sum) return 0;")
+      "      tail_.forget_mask();\n", "")
+fault("runs", "sums begin with +0 where a vector is not filled", "backends/cpu/groups/vector_x86_reduction.hpp",
+      "if (is_sum(op)) return x_.constant(x_.sign_bit());", "if (is_sum(op)) return x_.constant(0);")
 fault("runs", "single elements are loaded again", "backends/cpu/groups/runs_x86.cpp",
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate;",
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate || op == VectorOp::splat;")
 
 # Whole numbers in lanes, and folds of few elements.
-WHOLE = "backends/cpu/groups/vector_x86_whole.hpp"
-fault("integer vectors", "a product of 64 bits lacks a part", WHOLE, "    vpaddq(spare(), spare(), r);\n", "")
+WHOLE = "backends/cpu/groups/vector_x86_arithmetic.hpp"
+fault("integer vectors", "a product of 64 bits lacks a part", WHOLE, "    x_.vpaddq(t, t, r);\n", "")
 fault("integer vectors", "what is beyond all whole numbers is the least of them", "backends/cpu/groups/vector_lowering.cpp",
       "s.of(VectorOp::less_equal, s.immediate(0x1p31), x);", "s.of(VectorOp::less, x, x);")
 fault("folds", "of rows side by side one is left out", "backends/cpu/groups/reduce.hpp",
@@ -168,16 +168,17 @@ fault("transpose epilogues", "the last piece is as long as others", TRANSPOSING,
       "  axes[0].extent = copy.extent_ - (copy.of_each_ - 1) * copy.at_once_;\n", "")
 
 # Groups of rows: places and periods, and straight-line code where nothing is folded.
-fault("rows", "what is held of a row's last vector is held for all", "backends/cpu/groups/rows_x86.cpp",
-      "    copies_.assign(1, v);\n", "    copies_.assign(1, static_cast<int>(row_vectors()) - 1);\n")
+fault("rows", "what is held of a row's last vector is held for all", "backends/cpu/groups/rows_x86_memory.hpp",
+      "    tile_.select_column(place.second);\n    memory_.load_elements",
+      "    tile_.select_column(tile_.num_vectors() - 1);\n    memory_.load_elements")
 fault("rows", "what rows are folded to stays in registers", "backends/cpu/groups/rows_x86.cpp",
-      "    store_held_folds();\n", "")
+      "    held_folds_.store();\n", "")
 fault("rows", "values of some rows stand for those of the next ones, too", "backends/cpu/groups/rows_x86_folds.hpp",
       "vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);", "vinsertf128(Ymm(7), Ymm(7), Xmm(7), 1);")
 fault("rows", "of eight rows values change places", "backends/cpu/groups/rows_x86_folds.hpp",
       "{std::pair(0, 2), std::pair(4, 6), ", "{std::pair(0, 4), std::pair(2, 6), ")
-fault("rows", "a held row's first vector is taken for all", "backends/cpu/groups/rows_x86.hpp",
-      "held_columns_.find({step.index, copies_[id]});", "held_columns_.find({step.index, 0});")
+fault("rows", "a held row's first vector is taken for all", "backends/cpu/groups/rows_x86.cpp",
+      "held_columns_.find(place)", "held_columns_.find({step.index, 0})")
 fault("rows", "rows of a period are read in two ways", "backends/cpu/groups/rows_plan.cpp",
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
       "          return false;",
@@ -254,25 +255,29 @@ fault("transpose epilogues", "what several nodes read is read once", PLACES,
 # Two vectors at once.
 PAIRS = "backends/cpu/groups/vector_x86.cpp"
 fault("vector code", "both vectors of a pair read the first's elements", PAIRS,
-      "ptr[from + r14 * element_ + ahead() * static_cast<std::size_t>(element_)]", "ptr[from + r14 * element_]")
+      "x_.vmovups(to, elements(from));", "x_.vmovups(to, ptr[from + r14 * x_.element_bytes()]);")
 fault("vector code", "both vectors of a pair read the first's mask", PAIRS,
-      "vpmovzxbd(to, ptr[from + r14 + ahead()]);", "vpmovzxbd(to, ptr[from + r14]);")
+      "x_.vpmovzxb(to, mask(from));", "x_.vpmovzxb(to, ptr[from + r14]);")
 fault("vector code", "both vectors of a pair write the first's mask", PAIRS,
-      "return vmovdqu8(ptr[to + r14 + ahead()], bytes);", "return vmovdqu8(ptr[to + r14], bytes);")
+      "arithmetic_.store_bytes(mask(to), ", "arithmetic_.store_bytes(ptr[to + r14], ")
 fault("vector code", "the vector that is left behind pairs begins with values of theirs", PAIRS,
-      "      jge(end, T_NEAR);\n      begin(code_.steps);\n", "      jge(end, T_NEAR);\n")
+      "    emitter_.emit_all(code_.steps);\n",
+      "    if (!pairs_) emitter_.begin(code_.steps);\n"
+      "    for (std::size_t i = 0; i < code_.steps.size(); ++i) emitter_.emit(i);\n")
 fault("vector code", "the vector that is left behind pairs is not computed", PAIRS,
-      "      cmp(r14, r13);\n      jge(end, T_NEAR);\n      begin", "      jmp(end, T_NEAR);\n      begin")
+      "      x_.cmp(r14, r13);\n      x_.jge(end, x_.T_NEAR);\n", "      x_.jmp(end, x_.T_NEAR);\n")
 
 # Constants in registers, and powers of two where these are no products.
-LANES = "backends/cpu/groups/vector_x86.hpp"
-fault("vector code", "a constant is held where a value is put", LANES,
+REGISTERS = "backends/cpu/groups/vector_x86_registers.hpp"
+LANES = "backends/cpu/groups/vector_x86_instructions.hpp"
+fault("vector code", "a constant is held where a value is put", REGISTERS,
       "        taken_ = std::max(taken_, r + 1);\n", "        taken_ = std::max(taken_, r);\n")
 fault("vector code", "subnormal numbers are powers of two", LANES,
       "exponent == 0 ||", "false ||")
 fault("vector code", "negative powers of two lose their sign", LANES,
-      "const std::uint64_t exponent = bits >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != bits",
-      "const std::uint64_t exponent = (bits & ~sign_bit()) >> static_cast<unsigned>(digits);\n    if (exponent << static_cast<unsigned>(digits) != (bits & ~sign_bit())")
+      "const std::uint64_t exponent = bits >> x_.mantissa_bits();\n    if (exponent << x_.mantissa_bits() != bits",
+      "const std::uint64_t exponent = (bits & ~x_.sign_bit()) >> x_.mantissa_bits();\n"
+      "    if (exponent << x_.mantissa_bits() != (bits & ~x_.sign_bit())")
 
 # Buffers of the pieces of a fusion.
 GROUP_RUN = "backends/cpu/groups/fused_run.cpp"

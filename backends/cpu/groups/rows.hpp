@@ -85,7 +85,4 @@ class RowKernel {
   std::shared_ptr<const void> memory_;
 };
 
-/// In rows_x86.cpp. Null if there is no executable memory.
-std::shared_ptr<const RowKernel> generate(const RowsCode& code, VectorUnits units);
-
 }  // namespace tidu::cpu_detail

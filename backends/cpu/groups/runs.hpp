@@ -77,7 +77,4 @@ constexpr bool fits_run(std::int64_t elements, DType dtype, std::int64_t vector_
 /// The C++ library's function of one f32 or f64 operand; null for functions of two. In runs_plan.cpp.
 const void* scalar_address_of(VectorFunction function, bool is_f64);
 
-/// In runs_x86.cpp. Null if there is no executable memory.
-std::shared_ptr<const RunKernel> generate(const RunCode& code, VectorUnits units);
-
 }  // namespace tidu::cpu_detail

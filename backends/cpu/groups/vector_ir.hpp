@@ -266,8 +266,19 @@ bool can_generate(VectorUnits units);
 /// libmvec's function for vectors of 32 or 64 bytes.
 const void* address_of(VectorFunction function, bool is_f64, bool is_512);
 
-// In vector_x86.cpp.
-/// Null if there is no executable memory.
-std::shared_ptr<const VectorKernel> generate(const VectorProgram& code, VectorUnits units);
+/// Position-independent code of a kernel's function; no bytes if none could be generated.
+struct MachineCode {
+  std::vector<std::uint8_t> bytes;
+  std::size_t scratch_bytes = 0;  ///< of a row fusion
+};
+// In vector_x86.cpp, rows_x86.cpp and runs_x86.cpp. The code is the same on all machines, except the
+// addresses of functions that it calls, and scaling by powers of two: see computes_in_halves.
+MachineCode assemble(const VectorProgram& code, VectorUnits units);
+MachineCode assemble(const RowsCode& code, VectorUnits units);
+MachineCode assemble(const RunCode& code, VectorUnits units);
+/// The version of Xbyak, on which the choice of encodings depends; 0 if this build generates no code.
+int xbyak_version();
+/// A copy of the code in executable, read-only pages; null if the system provides none.
+std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code);
 
 }  // namespace tidu::cpu_detail

@@ -91,6 +91,27 @@ class Hasher {
   std::uint64_t hash_ = 0x9e3779b97f4a7c15U;
 };
 
+// Null if there is no code or no executable memory.
+template <class Kernel, class Code, class... Arguments>
+std::shared_ptr<const Kernel> make_kernel(const Code& code, const MachineCode& machine,
+                                          Arguments... arguments) {
+  std::shared_ptr<const void> memory = machine.bytes.empty() ? nullptr : executable_copy(machine.bytes);
+  if (memory == nullptr) return nullptr;
+  const auto function = reinterpret_cast<typename Kernel::Function>(const_cast<void*>(memory.get()));
+  return std::make_shared<const Kernel>(code, function, arguments..., std::move(memory));
+}
+std::shared_ptr<const VectorKernel> generate(const VectorProgram& code, VectorUnits units) {
+  const std::size_t vector_bytes = units == VectorUnits::avx512 ? 64 : 32;
+  return make_kernel<VectorKernel>(code, assemble(code, units), vector_bytes);
+}
+std::shared_ptr<const RowKernel> generate(const RowsCode& code, VectorUnits units) {
+  const MachineCode machine = assemble(code, units);
+  return make_kernel<RowKernel>(code, machine, machine.scratch_bytes);
+}
+std::shared_ptr<const RunKernel> generate(const RunCode& code, VectorUnits units) {
+  return make_kernel<RunKernel>(code, assemble(code, units));
+}
+
 }  // namespace
 
 std::size_t VectorJit::Hash::operator()(const VectorProgram& code) const {

@@ -1,10 +1,15 @@
-// vector_mvec.cpp - which vectors code may be generated for here, and where libmvec's functions are, which it
-// calls.
+// vector_mvec.cpp - the system's side of generated code: the vectors that this machine has, the addresses of
+// libmvec's functions, and executable memory. Without vector code, stubs.
+#include "cpu/groups/rows.hpp"
+#include "cpu/groups/runs.hpp"
 #include "cpu/groups/vector_ir.hpp"
 #include "cpu/instruction_set.hpp"
 
 #if defined(TIDU_WITH_LANES)
 #include <immintrin.h>
+#include <sys/mman.h>
+
+#include <cstring>
 
 namespace tidu::cpu_detail {
 
@@ -49,6 +54,14 @@ bool can_generate(VectorUnits units) {
   return cpu_has(units == VectorUnits::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
 }
 
+std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t> code) {
+  void* const at = mmap(nullptr, code.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return nullptr;
+  std::shared_ptr<const void> memory(at, [size = code.size()](void* p) { munmap(p, size); });
+  std::memcpy(at, code.data(), code.size());
+  return mprotect(at, code.size(), PROT_READ | PROT_EXEC) == 0 ? memory : nullptr;
+}
+
 }  // namespace tidu::cpu_detail
 
 #else
@@ -56,6 +69,11 @@ bool can_generate(VectorUnits units) {
 namespace tidu::cpu_detail {
 
 bool can_generate(VectorUnits) { return false; }
+int xbyak_version() { return 0; }
+MachineCode assemble(const VectorProgram&, VectorUnits) { return {}; }
+MachineCode assemble(const RowsCode&, VectorUnits) { return {}; }
+MachineCode assemble(const RunCode&, VectorUnits) { return {}; }
+std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t>) { return nullptr; }
 
 }  // namespace tidu::cpu_detail
 

@@ -1,5 +1,8 @@
-// vector_x86_circular.hpp - CircularAssembler: inline code for sin and cos. For one x, both share all but the
-// last few instructions, and derivatives need both.
+// vector_x86_circular.hpp - x86::CircularEmitter: inline code for sin and cos. For one x, both share all but
+// the last few instructions, and derivatives need both.
+//
+// The argument and the scratch registers are given; the argument is left unchanged. Code for arguments that
+// are far from 0 is kept apart until late_code, which the user calls once, after the end of the code.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/groups/vector_x86_functions.hpp"
+#include "cpu/groups/vector_x86_exponential.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -20,13 +23,14 @@ void reduce_far(const T* x, T* r, Bits* n) noexcept;
 /// The |x| from which on reduce_far is needed, in f32 and f64.
 inline constexpr double circular_bounds[] = {0x1p15, 0x1p20};
 
-class CircularAssembler : protected FunctionAssembler {
- protected:
-  using FunctionAssembler::FunctionAssembler;
-  ~CircularAssembler() override = default;
+namespace x86 {
 
-  /// Registers for this function alone, except x.
-  struct Circular {
+class CircularEmitter {
+ public:
+  explicit CircularEmitter(Assembler& assembler) : x_(assembler) {}
+
+  /// The argument x, the results p and q, and scratch.
+  struct Registers {
     Ymm x, r, n, p, q, t;
   };
 
@@ -38,26 +42,25 @@ class CircularAssembler : protected FunctionAssembler {
   // decides which of the two applies, and its sign. The error is within 1.6 ulp (f32: tested for all x), and
   // within 2 ulp with reduce_far. The sign of x is restored last, since the sine of -0 is -0. The operations,
   // and thus the bits, do not depend on the surrounding code.
-  void circular(const Circular& c, bool sine, bool cosine) {
+  void emit(const Registers& c, bool sine, bool cosine) {
     reduce(c);
-    if (sine && cosine) return both(c);
-    one(c, sine);
+    sine&& cosine ? both(c) : one(c, sine);
   }
 
+  /// The code for arguments beyond circular_bounds, after all other code.
   void late_code() {
     for (Far& far : far_) {
-      L(far.begin);
-      far_code(far.c);
-      jmp(far.end, T_NEAR);
+      x_.L(far.begin);
+      reduce_far_code(far.c);
+      x_.jmp(far.end, x_.T_NEAR);
     }
     far_.clear();
-    FunctionAssembler::late_code();
   }
 
  private:
   struct Far {
-    Circular c;
-    Xbyak::Label begin, end;
+    Registers c;
+    Label begin, end;
   };
   static constexpr double sine_f32[] = {-0x1.98fd4ap-13, 0x1.11066ap-7, -0x1.555544p-3};
   static constexpr double cosine_f32[] = {0x1.99ab10p-16, -0x1.6c0b52p-10, 0x1.555548p-5};
@@ -71,159 +74,145 @@ class CircularAssembler : protected FunctionAssembler {
   static constexpr double half_pi_f64[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
                                            -0x1.f1976b7ed8fbcp-110};
 
-  const double* sines() const { return is_f64_ ? sine_f64 : sine_f32; }
-  const double* cosines() const { return is_f64_ ? cosine_f64 : cosine_f32; }
-  std::size_t terms() const { return is_f64_ ? std::size(sine_f64) : std::size(sine_f32); }
+  const double* sines() const { return x_.is_f64() ? sine_f64 : sine_f32; }
+  const double* cosines() const { return x_.is_f64() ? cosine_f64 : cosine_f32; }
+  std::size_t terms() const { return x_.is_f64() ? std::size(sine_f64) : std::size(sine_f32); }
 
-  void multiply(const Ymm& r, const Ymm& a, const Ymm& b) { is_f64_ ? vmulpd(r, a, b) : vmulps(r, a, b); }
-  // r = r a + b.
-  void multiply_add(const Ymm& r, const Ymm& a, const Xbyak::Operand& b) {
-    is_f64_ ? vfmadd213pd(r, a, b) : vfmadd213ps(r, a, b);
-  }
-
-  // x| = r + n pi / 2; rounder() is still added to n. p and q are scratch.
-  void reduce(const Circular& c) {
+  // |x| = r + n pi / 2; rounder() is still added to n. p and q are scratch.
+  void reduce(const Registers& c) {
     Far& far = far_.emplace_back(Far{c, {}, {}});
-    both_bits(c.r, c.x, constant(magnitude_bits()));
-    const Constant bound = number(circular_bounds[is_f64_ ? 1 : 0]);
-    if (is_512_) {
-      is_f64_ ? vcmppd(k1, c.r, bound, not_less_equal) : vcmpps(k1, c.r, bound, not_less_equal);
-      kortestw(k1, k1);
+    x_.vand(c.r, c.x, x_.constant(x_.magnitude_bits()));
+    const Source bound = x_.number(circular_bounds[x_.is_f64() ? 1 : 0]);
+    if (x_.is_512()) {
+      x_.vcmp(k1, c.r, bound, not_less_equal);
+      x_.kortestw(k1, k1);
     } else {
-      is_f64_ ? vcmppd(c.p, c.r, bound, not_less_equal) : vcmpps(c.p, c.r, bound, not_less_equal);
-      vptest(c.p, c.p);
+      x_.vcmp(c.p, c.r, bound, not_less_equal);
+      x_.vptest(c.p, c.p);
     }
-    jnz(far.begin, T_NEAR);
+    x_.jnz(far.begin, x_.T_NEAR);
     reduce_near(c);
-    L(far.end);
+    x_.L(far.end);
   }
-  void reduce_near(const Circular& c) {
-    vmovups(c.n, number(0x1.45f306dc9c883p-1));
-    vmovups(c.q, number(rounder()));
-    multiply_add(c.n, c.r, c.q);
-    is_f64_ ? vsubpd(c.p, c.n, c.q) : vsubps(c.p, c.n, c.q);
-    for (const double part : is_f64_ ? half_pi_f64 : half_pi_f32)
-      is_f64_ ? vfnmadd231pd(c.r, c.p, number(part)) : vfnmadd231ps(c.r, c.p, number(part));
+  void reduce_near(const Registers& c) {
+    x_.vmovups(c.n, x_.number(0x1.45f306dc9c883p-1));
+    x_.vmovups(c.q, x_.number(rounder(x_)));
+    x_.vfmadd213(c.n, c.r, c.q);
+    x_.vsub(c.p, c.n, c.q);
+    for (const double part : x_.is_f64() ? half_pi_f64 : half_pi_f32)
+      x_.vfnmadd231(c.r, c.p, x_.number(part));
   }
 
   // t = z; p = s(z); q = c(z).
-  void both(const Circular& c) {
-    multiply(c.t, c.r, c.r);
-    vmovups(c.p, number(sines()[0]));
-    vmovups(c.q, number(cosines()[0]));
+  void both(const Registers& c) {
+    x_.vmul(c.t, c.r, c.r);
+    x_.vmovups(c.p, x_.number(sines()[0]));
+    x_.vmovups(c.q, x_.number(cosines()[0]));
     for (std::size_t k = 1; k < terms(); ++k) {
-      multiply_add(c.p, c.t, number(sines()[k]));
-      multiply_add(c.q, c.t, number(cosines()[k]));
+      x_.vfmadd213(c.p, c.t, x_.number(sines()[k]));
+      x_.vfmadd213(c.q, c.t, x_.number(cosines()[k]));
     }
-    multiply(spare(), c.r, c.t);
-    multiply_add(c.p, spare(), c.r);  // sin r
-    vmovups(c.r, number(-0.5));
-    multiply_add(c.r, c.t, number(1));
-    multiply(c.t, c.t, c.t);
-    multiply_add(c.q, c.t, c.r);  // cos r
-    is_odd(c);
+    x_.vmul(x_.spare(), c.r, c.t);
+    x_.vfmadd213(c.p, x_.spare(), c.r);  // sin r
+    x_.vmovups(c.r, x_.number(-0.5));
+    x_.vfmadd213(c.r, c.t, x_.number(1));
+    x_.vmul(c.t, c.t, c.t);
+    x_.vfmadd213(c.q, c.t, c.r);  // cos r
+    test_odd(c);
     blend(c.t, c.p, c.q);
     blend(c.q, c.q, c.p);
-    vmovaps(c.p, c.t);
-    signs(c, c.p, true);
-    signs(c, c.q, false);
+    x_.vmovaps(c.p, c.t);
+    apply_sign(c, c.p, true);
+    apply_sign(c, c.q, false);
   }
   // Each lane selects the coefficients of s or c: by n even or odd for a sine, and by odd or even for a
   // cosine.
-  void one(const Circular& c, bool sine) {
-    multiply(c.t, c.r, c.r);
+  void one(const Registers& c, bool sine) {
+    x_.vmul(c.t, c.r, c.r);
     const double* const even = sine ? sines() : cosines();
     const double* const odd = sine ? cosines() : sines();
-    if (is_f64_) vpaddq(spare(), c.n, c.n);  // the bit that selects
+    if (x_.is_f64()) x_.vpaddq(x_.spare(), c.n, c.n);  // the bit that selects
     const auto coefficient = [&](const Ymm& to, std::size_t k) {
-      vmovups(to, in_turn(number_bits(even[k]), number_bits(odd[k])));
-      is_f64_ ? vpermilpd(to, to, spare()) : vpermilps(to, to, c.n);
+      x_.vmovups(to, x_.in_turn(x_.number_bits(even[k]), x_.number_bits(odd[k])));
+      x_.vpermil(to, to, x_.is_f64() ? x_.spare() : c.n);
     };
     coefficient(c.p, 0);
     for (std::size_t k = 1; k < terms(); ++k) {
       coefficient(c.q, k);
-      multiply_add(c.p, c.t, c.q);
+      x_.vfmadd213(c.p, c.t, c.q);
     }
-    vmovups(c.q, number(-0.5));
-    multiply_add(c.q, c.t, number(1));
-    is_odd(c);
-    const auto chosen = [&](const Ymm& to, const Ymm& of_cosine) {
+    x_.vmovups(c.q, x_.number(-0.5));
+    x_.vfmadd213(c.q, c.t, x_.number(1));
+    test_odd(c);
+    const auto select = [&](const Ymm& to, const Ymm& of_cosine) {
       blend(to, sine ? c.r : of_cosine, sine ? of_cosine : c.r);
     };
-    chosen(c.q, c.q);
-    chosen(c.r, c.t);
-    multiply(c.r, c.r, c.t);
-    multiply_add(c.p, c.r, c.q);
-    signs(c, c.p, sine);
+    select(c.q, c.q);
+    select(c.r, c.t);
+    x_.vmul(c.r, c.r, c.t);
+    x_.vfmadd213(c.p, c.r, c.q);
+    apply_sign(c, c.p, sine);
   }
-  // Sets k1, or the spare register.
-  void is_odd(const Circular& c) {
-    if (is_512_) {
-      is_f64_ ? vptestmq(k1, c.n, constant(1)) : vptestmd(k1, c.n, constant(1));
-    } else {
-      is_f64_ ? vpsllq(spare(), c.n, 63) : vpslld(spare(), c.n, 31);
-    }
+  // Sets k1, or the spare register, where n is odd.
+  void test_odd(const Registers& c) {
+    x_.is_512() ? x_.vptestm(k1, c.n, x_.constant(1)) : x_.vpsll(x_.spare(), c.n, x_.to_sign(0));
   }
   void blend(const Ymm& to, const Ymm& even, const Ymm& odd) {
-    if (is_512_) {
-      is_f64_ ? vblendmpd(to | k1, even, odd) : vblendmps(to | k1, even, odd);
-    } else {
-      is_f64_ ? vblendvpd(to, even, odd, spare()) : vblendvps(to, even, odd, spare());
-    }
+    x_.is_512() ? x_.vblendm(to | k1, even, odd) : x_.vblendv(to, even, odd, x_.spare());
   }
   // The sign of a sine is that of x and the second bit of n, and the sign of a cosine that of n + 1.
   // Overwrites r.
-  void signs(const Circular& c, const Ymm& result, bool sine) {
+  void apply_sign(const Registers& c, const Ymm& result, bool sine) {
     if (sine) {
-      is_f64_ ? vpsllq(c.r, c.n, 62) : vpslld(c.r, c.n, 30);
-      is_512_ ? vpxord(c.r, c.r, c.x) : vpxor(c.r, c.r, c.x);
+      x_.vpsll(c.r, c.n, x_.to_sign(1));
+      x_.vxor(c.r, c.r, c.x);
     } else {
-      is_f64_ ? vpaddq(c.r, c.n, constant(1)) : vpaddd(c.r, c.n, constant(1));
-      is_f64_ ? vpsllq(c.r, c.r, 62) : vpslld(c.r, c.r, 30);
+      x_.vpadd(c.r, c.n, x_.constant(1));
+      x_.vpsll(c.r, c.r, x_.to_sign(1));
     }
     constexpr std::uint8_t exclusive_or_of_both = 0x78;  // a ^ (b & c)
-    if (is_512_) return vpternlogd(result, c.r, constant(sign_bit()), exclusive_or_of_both);
-    vpand(c.r, c.r, constant(sign_bit()));
-    vpxor(result, result, c.r);
+    if (x_.is_512()) return x_.vpternlogd(result, c.r, x_.constant(x_.sign_bit()), exclusive_or_of_both);
+    x_.vpand(c.r, c.r, x_.constant(x_.sign_bit()));
+    x_.vpxor(result, result, c.r);
   }
 
   // Rarely executed: saves every register that a call may write, including those of r and n, which are its
   // arguments.
-  void far_code(const Circular& c) {
+  void reduce_far_code(const Registers& c) {
     reduce_near(c);
-    const std::initializer_list<Xbyak::Reg64> general = {rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11};
-    const int vectors = is_512_ ? 32 : 16;
-    const auto place = [&](int i) { return ptr[rsp + static_cast<std::size_t>(i * vector_)]; };
-    const auto general_at = static_cast<std::size_t>(vectors * vector_);
+    const std::initializer_list<Reg64> general = {rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11};
+    const int vectors = x_.num_registers(), masks = x_.is_512() ? 8 : 0;
+    const auto general_at = static_cast<std::size_t>(vectors * x_.vector_bytes());
     const std::size_t masks_at = general_at + 8 * general.size();
     const auto room = static_cast<std::uint32_t>((masks_at + 8 * 7 + 63) / 64 * 64);
-    sub(rsp, room);
-    for (int i = 0; i < vectors; ++i) vmovups(place(i), vector(i));
-    std::size_t at = general_at;
-    for (const Xbyak::Reg64& r : general) mov(ptr[rsp + std::exchange(at, at + 8)], r);
-    for (int k = 1; is_512_ && k < 8; ++k) kmovq(ptr[rsp + std::exchange(at, at + 8)], Xbyak::Opmask(k));
-    const auto address = [&](const Xbyak::Reg64& to, const Ymm& of) { lea(to, place(of.getIdx())); };
-    address(rdi, c.x);
-    address(rsi, c.r);
-    address(rdx, c.n);
-    mov(rax, reinterpret_cast<std::uintptr_t>(far_function()));
-    vzeroupper();
-    call(rax);
-    at = masks_at;
-    for (int k = 1; is_512_ && k < 8; ++k) kmovq(Xbyak::Opmask(k), ptr[rsp + std::exchange(at, at + 8)]);
-    at = general_at;
-    for (const Xbyak::Reg64& r : general) mov(r, ptr[rsp + std::exchange(at, at + 8)]);
-    for (int i = 0; i < vectors; ++i) vmovups(vector(i), place(i));
-    add(rsp, room);
+    const auto at = [](std::size_t offset) { return ptr[rsp + offset]; };
+    const auto mask_at = [&](int k) { return at(masks_at + 8 * static_cast<std::size_t>(k - 1)); };
+    x_.sub(rsp, room);
+    for (int i = 0; i < vectors; ++i) x_.vmovups(x_.slot(i), x_.vector(i));
+    for (std::size_t i = 0; i < general.size(); ++i) x_.mov(at(general_at + 8 * i), general.begin()[i]);
+    for (int k = 1; k < masks; ++k) x_.kmovq(mask_at(k), Xbyak::Opmask(k));
+    x_.lea(rdi, x_.slot(c.x.getIdx()));
+    x_.lea(rsi, x_.slot(c.r.getIdx()));
+    x_.lea(rdx, x_.slot(c.n.getIdx()));
+    x_.mov(rax, reinterpret_cast<std::uintptr_t>(far_function()));
+    x_.vzeroupper();
+    x_.call(rax);
+    for (int k = 1; k < masks; ++k) x_.kmovq(Xbyak::Opmask(k), mask_at(k));
+    for (std::size_t i = 0; i < general.size(); ++i) x_.mov(general.begin()[i], at(general_at + 8 * i));
+    for (int i = 0; i < vectors; ++i) x_.vmovups(x_.vector(i), x_.slot(i));
+    x_.add(rsp, room);
   }
   const void* far_function() const {
     const auto of = [](auto* function) { return reinterpret_cast<const void*>(function); };
-    if (is_f64_)
-      return is_512_ ? of(&reduce_far<double, std::uint64_t, 8>) : of(&reduce_far<double, std::uint64_t, 4>);
-    return is_512_ ? of(&reduce_far<float, std::uint32_t, 16>) : of(&reduce_far<float, std::uint32_t, 8>);
+    if (x_.is_f64())
+      return x_.is_512() ? of(&reduce_far<double, std::uint64_t, 8>)
+                         : of(&reduce_far<double, std::uint64_t, 4>);
+    return x_.is_512() ? of(&reduce_far<float, std::uint32_t, 16>) : of(&reduce_far<float, std::uint32_t, 8>);
   }
 
-  std::vector<Far> far_;
+  Assembler& x_;
+  std::vector<Far> far_;  // their code is still to be emitted
 };
 
+}  // namespace x86
 }  // namespace tidu::cpu_detail

@@ -1,4 +1,4 @@
-// vector_x86_sections.hpp - SectionAssembler: sections of code in which free registers hold constants.
+// vector_x86_sections.hpp - x86::Sections: sections of code in which free registers hold constants.
 //
 // Note [Held constants]: a function uses a dozen constants, and Zen 4 loads a vector of 64 bytes in the time
 // of a multiplication. Code is therefore generated twice. The first pass finds the registers that no value
@@ -12,94 +12,90 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/groups/vector_x86_circular.hpp"
+#include "cpu/groups/vector_x86_registers.hpp"
 
-namespace tidu::cpu_detail {
+namespace tidu::cpu_detail::x86 {
 
-class SectionAssembler : protected CircularAssembler {
- protected:
-  SectionAssembler(DType dtype, bool is_512) : CircularAssembler(dtype, is_512), limit_(is_512 ? 32 : 16) {}
-  ~SectionAssembler() override = default;
+/// Registers from 16 on are the second bank: see Note [Pairs] in vector_x86.cpp.
+inline constexpr int bank_size = 16;
 
- public:
-  /// The statistics of a section from the first pass.
-  struct Section {
-    int registers = 0;                  // number of registers for values, the first ones of a bank
-    int room = 0;                       // number of registers after those
-    std::int64_t times = 0;             // see begin_section
-    std::map<std::uint64_t, int> uses;  // of constants, by bits
-    std::map<std::pair<std::uint32_t, int>, int> column_uses;  // of vectors of all rows, by pointer and place
-  };
-  /// Sections in the order in which they were generated, for a second pass over the same instructions.
-  std::vector<Section> take_sections() { return std::move(sections_); }
-  void hold_by(std::vector<Section> sections) { learnt_ = std::move(sections); }
-  /// Does a section gain from a second pass?
-  static bool is_worth_holding(const std::vector<Section>& sections) {
-    return std::any_of(sections.begin(), sections.end(), [](const Section& section) {
-      const bool wants =
-          !often_used(section.uses, section.times).empty() || !often_used(section.column_uses, 1).empty();
-      return wants && section.room > 0 && section.times > 0;
-    });
-  }
+/// The statistics of a section from the first pass.
+struct Section {
+  int registers = 0;                  // number of registers for values, the first ones of a bank
+  int room = 0;                       // number of registers after those
+  std::int64_t times = 0;             // see Sections::begin
+  std::map<std::uint64_t, int> uses;  // of constants, by bits
+  std::map<std::pair<std::uint32_t, int>, int> column_uses;  // of vectors of all rows, by pointer and place
 
- protected:
-  // Begins a section that runs `times` times for each entry; values are in `banks` banks. 0: hold nothing,
-  // since a call would overwrite it.
-  void begin_section(std::int64_t times, int banks = 1) {
-    times_ = times;
-    limit_before_ = limit_;
-    taken_ = 0;
-    constant_uses_.clear();
-    column_uses_.clear();
-    if (learnt() == nullptr) return;
-    const auto wanted = often_used(learnt()->uses, times);
-    auto next = wanted.begin();
-    for (int r = limit_ - 1; r >= learnt()->registers && next != wanted.end(); --r) {
-      if (r == spare_register) continue;
-      for (int bank = 0; bank < banks && next != wanted.end(); ++bank, ++next) {
-        const int held = r + bank * bank_size;
-        vmovups(register_of(held), constant(next->second));
-        held_constants_[next->second] = held;
-      }
-      limit_ = r;
-    }
-    constant_uses_.clear();
-  }
-  void end_section() {
-    limit_ = limit_before_;
-    held_constants_.clear();
-    sections_.push_back({.registers = taken_,
-                         .room = limit_ - taken_,
-                         .times = times_,
-                         .uses = std::move(constant_uses_),
-                         .column_uses = std::move(column_uses_)});
-    constant_uses_.clear();
-    column_uses_.clear();
-  }
-  // Statistics of the present section, or null.
-  const Section* learnt() const {
-    return sections_.size() < learnt_.size() ? &learnt_[sections_.size()] : nullptr;
-  }
-  // The items that are worth holding, with their gain.
-  template <class What>
-  static std::vector<std::pair<int, What>> often_used(const std::map<What, int>& uses, std::int64_t times) {
-    std::vector<std::pair<int, What>> wanted;
-    for (const auto& [what, count] : uses) {
-      if (count * times > min_uses) wanted.emplace_back(-count, what);
+  /// The items that are worth holding, the most-used first, each after the negative number of its uses.
+  template <class Item>
+  static std::vector<std::pair<int, Item>> often_used(const std::map<Item, int>& uses, std::int64_t times) {
+    constexpr int min_uses = 2;  // to be worth a register, if there are more
+    std::vector<std::pair<int, Item>> wanted;
+    for (const auto& [item, count] : uses) {
+      if (count * times > min_uses) wanted.emplace_back(-count, item);
     }
     std::sort(wanted.begin(), wanted.end());
     return wanted;
   }
-
-  static constexpr int bank_size = 16;  // see Note [Pairs] in vector_x86.cpp
-  static constexpr int min_uses = 2;    // to be worth a register, if there are more
-
-  int limit_;  // registers from it on hold no values
-  // See Note [Held constants].
-  int limit_before_ = 0, taken_ = 0;
-  std::int64_t times_ = 0;
-  std::map<std::pair<std::uint32_t, int>, int> column_uses_;
-  std::vector<Section> sections_, learnt_;
+  bool gains_from_holding() const {
+    return room > 0 && times > 0 && !(often_used(uses, times).empty() && often_used(column_uses, 1).empty());
+  }
 };
 
-}  // namespace tidu::cpu_detail
+/// Sections in the order in which they are generated. A generator of the second pass, for the same
+/// instructions, is given those of the first one.
+class Sections {
+ public:
+  Sections(Assembler& assembler, RegisterAllocator& registers) : x_(assembler), registers_(registers) {}
+
+  std::vector<Section> take() { return std::move(sections_); }
+  void hold_by(std::vector<Section> sections) { learnt_ = std::move(sections); }
+
+  /// Begins a section that runs `times` times for each entry; values are in `banks` banks. 0: hold nothing,
+  /// since a call would overwrite it.
+  void begin(std::int64_t times, int banks = 1) {
+    times_ = times;
+    limit_before_ = registers_.limit();
+    registers_.reset_taken();
+    column_uses_.clear();
+    if (learnt() != nullptr) hold_constants(banks);
+    x_.take_constant_uses();
+  }
+  void end() {
+    registers_.set_limit(limit_before_);
+    x_.release_constants();
+    sections_.push_back({.registers = registers_.taken(),
+                         .room = limit_before_ - registers_.taken(),
+                         .times = times_,
+                         .uses = x_.take_constant_uses(),
+                         .column_uses = std::exchange(column_uses_, {})});
+  }
+  /// Statistics of the present section from the first pass, or null.
+  const Section* learnt() const {
+    return sections_.size() < learnt_.size() ? &learnt_[sections_.size()] : nullptr;
+  }
+  /// Counts a use of a vector that all rows share.
+  void count_column(const std::pair<std::uint32_t, int>& place) { ++column_uses_[place]; }
+
+ private:
+  void hold_constants(int banks) {
+    const auto wanted = Section::often_used(learnt()->uses, times_);
+    auto next = wanted.begin();
+    for (int r = limit_before_ - 1; r >= learnt()->registers && next != wanted.end(); --r) {
+      if (r == spare_register) continue;
+      for (int bank = 0; bank < banks && next != wanted.end(); ++bank, ++next)
+        x_.hold(next->second, r + bank * bank_size);
+      registers_.set_limit(r);
+    }
+  }
+
+  Assembler& x_;
+  RegisterAllocator& registers_;
+  int limit_before_ = 0;  // of the registers, before the present section
+  std::int64_t times_ = 0;
+  std::map<std::pair<std::uint32_t, int>, int> column_uses_;
+  std::vector<Section> sections_, learnt_;  // of this pass, and of the first one
+};
+
+}  // namespace tidu::cpu_detail::x86
