@@ -15,6 +15,8 @@ thread_local std::uint32_t calls_on_this_thread = 0;
 
 BackwardCall::BackwardCall(const BackwardRequest& request)
     : request_(request),
+      options_(request.options),
+      table_(request.host.table),
       depth_(calls_on_this_thread),
       cotangents_(request),
       hooks_(request, cotangents_),
@@ -37,7 +39,7 @@ void BackwardCall::prepare() {
   reached_.discover();
   threaded_ = wants_threads();
   if (threaded_) ready_.separate_devices();
-  if (threaded_ || request_.options.order != Order::latest_first) contributions_.list_until_taken();
+  if (threaded_ || options_.order != Order::latest_first) contributions_.list_until_taken();
   reached_.mark_needed();
   reached_.check_not_freed();
   check_stop();
@@ -45,7 +47,7 @@ void BackwardCall::prepare() {
 
 // The order in which several threads run nodes depends on how fast each is, that of collectives must not.
 bool BackwardCall::wants_threads() {
-  const int workers = request_.options.workers;
+  const int workers = options_.workers;
   if (cotangents_.creates_graph || (workers <= 1 && (!reached_.has_devices() || workers == 0))) return false;
   bool has_collectives = false;
   reached_.states().for_each([&](const State& state) {
@@ -59,7 +61,7 @@ void BackwardCall::seed_roots() {
   // All of them are there and fit before any two are added.
   ShortArray<Cell*, 4> seeds(roots_.size());
   std::fill_n(seeds.data(), seeds.size(), nullptr);
-  const CellGuard guard(request_.host.table, {seeds.data(), seeds.size()});
+  const CellGuard guard(table_, {seeds.data(), seeds.size()});
   for (std::size_t i = seeds.size(); i-- > 0;) seeds[i] = roots_.make_seed(i, cotangents_, caller_);
   for (std::size_t i = seeds.size(); i-- > 0;) {
     const char* phase = BackwardPhase::move;
@@ -81,8 +83,7 @@ void BackwardCall::seed_roots() {
 // --- the run
 
 void BackwardCall::check_stop() const {
-  if (request_.options.stop.stop_requested())
-    throw Error(ErrorKind::cancelled, "backward: the caller asked to stop");
+  if (options_.stop.stop_requested()) throw Error(ErrorKind::cancelled, "backward: the caller asked to stop");
 }
 
 void BackwardCall::run() {
@@ -106,7 +107,7 @@ void BackwardCall::run_alone() {
     if (count > few.size()) many.resize(count);
     const std::span<Cell*> outgoing(count > few.size() ? many.data() : few.data(), count);
     std::fill(outgoing.begin(), outgoing.end(), nullptr);
-    const CellGuard guard(request_.host.table, outgoing);
+    const CellGuard guard(table_, outgoing);
     run_node(state, outgoing);
     deliver(state, outgoing);
   }
@@ -115,21 +116,21 @@ void BackwardCall::run_alone() {
 void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
   if (state.failed) return;
   check_stop();
-  if (request_.options.exit_at_once) return runner_.run(state, outgoing, threaded_);
+  if (options_.exit_at_once) return runner_.run(state, outgoing, threaded_);
   try {
     runner_.run(state, outgoing, threaded_);
   } catch (...) {
     errors_.keep(std::current_exception());
     state.failed = true;
     for (Cell*& cell : outgoing)
-      if (cell != nullptr) destroy_cell(request_.host.table, std::exchange(cell, nullptr));
+      if (cell != nullptr) destroy_cell(table_, std::exchange(cell, nullptr));
   }
 }
 
 void BackwardCall::run_leaf(std::uint32_t index) {
   LeafState& leaf = reached_.leaves().list()[index];
   if (leaf.failed) return;
-  if (request_.options.exit_at_once) return finish_leaf(leaf);
+  if (options_.exit_at_once) return finish_leaf(leaf);
   try {
     finish_leaf(leaf);
   } catch (...) {
@@ -140,7 +141,7 @@ void BackwardCall::run_leaf(std::uint32_t index) {
 // Its cotangent stays in the leaf.
 void BackwardCall::finish_leaf(LeafState& leaf) {
   Cell* cells[] = {nullptr};
-  const CellGuard guard(request_.host.table, cells);
+  const CellGuard guard(table_, cells);
   const char* phase = BackwardPhase::add;
   try {
     contributions_.take(leaf, cells);
@@ -179,7 +180,7 @@ void BackwardCall::deliver(const State& state, std::span<Cell*> outgoing) {
     const Edge& edge = node.edges()[e];
     if (selective && !reached_.is_wanted(edge)) continue;
     if (outgoing[e] != nullptr) {
-      if (request_.options.anomaly) [[unlikely]]
+      if (options_.anomaly) [[unlikely]]
         arrivals_.note(*edge.target, node);  // when it throws, the cotangent is still the caller's
       Cell* const cell = std::exchange(outgoing[e], nullptr);
       cell->target_slot = edge.slot;
@@ -203,7 +204,7 @@ void BackwardCall::keep_failure(Node& target, const char* phase) {
       explain_failure(error, reached_.representative(target), phase);
     }
   } catch (...) {
-    if (request_.options.exit_at_once) throw;
+    if (options_.exit_at_once) throw;
     errors_.keep(std::current_exception());
     (target.is_leaf() ? reached_.leaf(target).failed : reached_.state(target).failed) = true;
   }
@@ -246,7 +247,7 @@ void BackwardCall::accumulate() {
   do {
     update.make_sums();
     join_streams(update.sums());
-    if (request_.options.anomaly) [[unlikely]]
+    if (options_.anomaly) [[unlikely]]
       ask(cotangents_.looker);
   } while (!update.store());
 }
@@ -254,9 +255,9 @@ void BackwardCall::accumulate() {
 BackwardOutcome BackwardCall::finish() {
   errors_.raise();
   contributions_.all_taken();
-  BackwardOutcome outcome(request_.host.table);
+  BackwardOutcome outcome(table_);
   join_streams({});
-  if (request_.options.anomaly) [[unlikely]]
+  if (options_.anomaly) [[unlikely]]
     ask(cotangents_.looker);
   Leaves& leaves = reached_.leaves();
   outcome.requested.reserve(request_.requested.size());
@@ -272,7 +273,7 @@ BackwardOutcome BackwardCall::finish() {
   outcome.leaves.reserve(leaves.list().size());
   if (request_.reserve != nullptr)
     request_.reserve(request_.result, leaves.list().size(), request_.requested.size());
-  if (request_.options.accumulate) accumulate();
+  if (options_.accumulate) accumulate();
   for (LeafState& leaf : leaves.list()) {
     if (leaf.cell != nullptr)
       outcome.leaves.push_back({leaf.key, std::exchange(leaf.cell, nullptr), Absence::none});

@@ -90,6 +90,8 @@ class BackwardCall {
 
   // Callbacks end last, after the cotangents and then the roots are released.
   const BackwardRequest& request_;
+  const BackwardOptions& options_;
+  const OperandTable& table_;
   const std::uint32_t depth_;
   Placement caller_{};
   bool threaded_ = false;

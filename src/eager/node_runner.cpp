@@ -36,27 +36,9 @@ NodeRunner::NodeRunner(const Parts& parts)
       hooks_(parts.hooks),
       arrivals_(parts.arrivals) {}
 
-void NodeRunner::run(State& state, std::span<Cell*> outgoing, bool moves) const {
-  Node& node = *state.node;
-  for (std::uint32_t e = 0; e < node.num_edges; ++e) prefetch(*node.edges()[e].target);
-  ShortArray<Cell*, 4> cells(node.num_outputs());
-  const std::span<Cell*> incoming(cells.data(), cells.size());
-  const CellGuard guard(table_, incoming);
-  const char* phase = BackwardPhase::add;
-  try {
-    contributions_.take(state, incoming);
-    run_with_hooks(state, incoming, outgoing, phase);
-    if (moves) {
-      phase = BackwardPhase::move;
-      move_outgoing(node, outgoing);
-    }
-  } catch (const Error& error) {
-    explain_failure(error, node, phase);
-  }
-}
-
-void NodeRunner::run_with_hooks(State& state, std::span<Cell*> incoming, std::span<Cell*> outgoing,
-                                const char*& phase) const {
+[[gnu::always_inline]] inline void NodeRunner::run_with_hooks(State& state, std::span<Cell*> incoming,
+                                                              std::span<Cell*> outgoing,
+                                                              const char*& phase) const {
   using When = CallHooks::When;
   Node& node = *state.node;
   hooks_.show(When::arrived, node, incoming);
@@ -84,6 +66,25 @@ void NodeRunner::run_with_hooks(State& state, std::span<Cell*> incoming, std::sp
   hooks_.run(*hooks, HookKind::after_node, node, incoming, outgoing);
   hooks_.show(When::sent, node, outgoing);
   if (options_.anomaly) check_sent(cotangents_.looker, outgoing, node);
+}
+
+void NodeRunner::run(State& state, std::span<Cell*> outgoing, bool moves) const {
+  Node& node = *state.node;
+  for (std::uint32_t e = 0; e < node.num_edges; ++e) prefetch(*node.edges()[e].target);
+  ShortArray<Cell*, 4> cells(node.num_outputs());
+  const std::span<Cell*> incoming(cells.data(), cells.size());
+  const CellGuard guard(table_, incoming);
+  const char* phase = BackwardPhase::add;
+  try {
+    contributions_.take(state, incoming);
+    run_with_hooks(state, incoming, outgoing, phase);
+    if (moves) {
+      phase = BackwardPhase::move;
+      move_outgoing(node, outgoing);
+    }
+  } catch (const Error& error) {
+    explain_failure(error, node, phase);
+  }
 }
 
 // Before they are delivered, which one thread does at a time: an executor's waits may take long, and call
@@ -153,6 +154,48 @@ void NodeRunner::check_versions(const Node& node, const BackwardProgram& program
     if ((k & BackwardProgram::computed_bit) == 0) check(k);
 }
 
+// Computes the residuals that the tape did not save.
+[[gnu::always_inline]] inline void NodeRunner::compute_residuals(const Node& node, BackwardProgram& program,
+                                                                 OperandBuffer& computed) const {
+  const std::int64_t begin = now();
+  const NodeView view(ref(&node));
+  const ShortArray<const void*, 8> inputs(program.forward_inputs,
+                                          [&](std::uint32_t k) -> const void* { return node.saved(k); });
+  host_.execute_forward({program.forward, program.forward_slot, node.placement(), &view}, inputs.span(),
+                        computed.data());
+  computed.filled = true;
+  if (options_.profile != nullptr) [[unlikely]]
+    profile(ProfilePhase::forward, node, computed.data(), program.computed.size(), begin);
+}
+
+// Moves the results into new cells. `made`: by result; `outgoing`: by edge.
+[[gnu::always_inline]] inline void NodeRunner::make_cells(const Node& node, const BackwardProgram& program,
+                                                          OperandBuffer& results, std::span<Cell*> outgoing,
+                                                          std::span<Cell*> made) const {
+  const Template& graph = *node.variant->owner;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const std::uint32_t edge = program.output_edge[i];
+    Cell* cell = make_cell(table_, graph.input_types[node.variant->edges[edge]]);
+    results.take(i, cell->operand());
+    cell->sequence = node.sequence;
+    cell->source = node.first_key.source;
+    cell->edge = edge;
+    cell->device = node.device;
+    cell->stream = node.stream;
+    made[i] = cell;
+    outgoing[edge] = cell;
+  }
+}
+
+[[gnu::always_inline]] inline void NodeRunner::check_cells(const Node& node,
+                                                           std::span<Cell* const> made) const {
+  for (const Cell* cell : made) {
+    const std::uint32_t input = node.variant->edges[cell->edge];
+    cotangents_.check_type(*cell, cell->type, node, "the ", "cotangent of input", input);
+    cotangents_.check_device(*cell, node, input);
+  }
+}
+
 void NodeRunner::run_transposed(Node& node, std::span<Cell*> incoming, std::span<Cell*> outgoing,
                                 const char*& phase) const {
   const ReadGuard read(node);
@@ -202,46 +245,6 @@ void NodeRunner::run_transposed(Node& node, std::span<Cell*> incoming, std::span
     record(node, program, incoming, computed.data(), made);
   }
   if (!options_.keep_graph && !cotangents_.creates_graph) node.free();
-}
-
-// Computes the residuals that the tape did not save.
-void NodeRunner::compute_residuals(const Node& node, BackwardProgram& program,
-                                   OperandBuffer& computed) const {
-  const std::int64_t begin = now();
-  const NodeView view(ref(&node));
-  const ShortArray<const void*, 8> inputs(program.forward_inputs,
-                                          [&](std::uint32_t k) -> const void* { return node.saved(k); });
-  host_.execute_forward({program.forward, program.forward_slot, node.placement(), &view}, inputs.span(),
-                        computed.data());
-  computed.filled = true;
-  if (options_.profile != nullptr) [[unlikely]]
-    profile(ProfilePhase::forward, node, computed.data(), program.computed.size(), begin);
-}
-
-// Moves the results into new cells. `made`: by result; `outgoing`: by edge.
-void NodeRunner::make_cells(const Node& node, const BackwardProgram& program, OperandBuffer& results,
-                            std::span<Cell*> outgoing, std::span<Cell*> made) const {
-  const Template& graph = *node.variant->owner;
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    const std::uint32_t edge = program.output_edge[i];
-    Cell* cell = make_cell(table_, graph.input_types[node.variant->edges[edge]]);
-    results.take(i, cell->operand());
-    cell->sequence = node.sequence;
-    cell->source = node.first_key.source;
-    cell->edge = edge;
-    cell->device = node.device;
-    cell->stream = node.stream;
-    made[i] = cell;
-    outgoing[edge] = cell;
-  }
-}
-
-void NodeRunner::check_cells(const Node& node, std::span<Cell* const> made) const {
-  for (const Cell* cell : made) {
-    const std::uint32_t input = node.variant->edges[cell->edge];
-    cotangents_.check_type(*cell, cell->type, node, "the ", "cotangent of input", input);
-    cotangents_.check_device(*cell, node, input);
-  }
 }
 
 // The backward of a node is one invocation of (residuals, then the transposed graph) over the inputs of the

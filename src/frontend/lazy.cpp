@@ -106,6 +106,33 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* 
 
 // --- recording
 
+// Replays the graph, if it is the next one of a pattern or begins one. Otherwise leaves the pattern.
+[[gnu::always_inline]] inline bool LazyTrace::follow(const Graph& graph,
+                                                     std::span<const Tensor* const> inputs,
+                                                     std::span<Tensor> out) {
+  std::vector<LazyValue> dropped;
+  const std::lock_guard lock(mutex_);
+  if (!replay_.is_active() && !(greedy_ && ops_.values().empty() && replay_.start(graph, runner_)))
+    return false;
+  if (replay_.follow(graph, inputs, out, maker_)) {
+    ++counters_.lazy.recorded;
+    return true;
+  }
+  leave(dropped);
+  return false;
+}
+
+[[gnu::always_inline]] inline void LazyTrace::settle_deferred(std::span<const Tensor* const> inputs,
+                                                              Lock& lock) {
+  for (const Tensor* input : inputs) {
+    const LazyResult* const result = lazy_result(*input, this);
+    if (result == nullptr || !result->is_deferred()) continue;
+    lock.unlock();
+    input->pending()->settle();
+    lock.lock();
+  }
+}
+
 bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
   if (follow(graph, inputs, out)) return true;
   const RecordableGraphs::Entry& known = graphs_.look_up(graph);
@@ -127,32 +154,8 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   return true;
 }
 
-// Replays the graph, if it is the next one of a pattern or begins one. Otherwise leaves the pattern.
-bool LazyTrace::follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
-  std::vector<LazyValue> dropped;
-  const std::lock_guard lock(mutex_);
-  if (!replay_.is_active() && !(greedy_ && ops_.values().empty() && replay_.start(graph, runner_)))
-    return false;
-  if (replay_.follow(graph, inputs, out, maker_)) {
-    ++counters_.lazy.recorded;
-    return true;
-  }
-  leave(dropped);
-  return false;
-}
-
 void LazyTrace::leave(std::vector<LazyValue>& dropped) {
   if (replay_.is_active()) replay_.leave(ops_, dropped);
-}
-
-void LazyTrace::settle_deferred(std::span<const Tensor* const> inputs, Lock& lock) {
-  for (const Tensor* input : inputs) {
-    const LazyResult* const result = lazy_result(*input, this);
-    if (result == nullptr || !result->is_deferred()) continue;
-    lock.unlock();
-    input->pending()->settle();
-    lock.lock();
-  }
 }
 
 // Evaluates values that are referred to if too many operations wait, so that no chain of them grows without

@@ -131,7 +131,8 @@ void RecordedOps::list_needed(LazyRun& run, Marked marked) {
 }
 
 // `next`: the next number of a value in the run.
-void RecordedOps::write_operands(LazyRun& run, const LazyOp& op, std::uint32_t& next) {
+[[gnu::always_inline]] inline void RecordedOps::write_operands(LazyRun& run, const LazyOp& op,
+                                                               std::uint32_t& next) {
   run.words.push_back(reinterpret_cast<std::uintptr_t>(&op.graph.data()));
   std::uint64_t word = 0;
   for (std::uint32_t k = 0; k < op.num_operands; ++k) {
@@ -154,7 +155,8 @@ void RecordedOps::write_operands(LazyRun& run, const LazyOp& op, std::uint32_t& 
   }
 }
 
-void RecordedOps::write_results(LazyRun& run, const LazyOp& op, std::uint32_t& next) {
+[[gnu::always_inline]] inline void RecordedOps::write_results(LazyRun& run, const LazyOp& op,
+                                                              std::uint32_t& next) {
   run.first_numbers.push_back(next);
   for (std::uint32_t slot = 0; slot < op.num_values; ++slot) {
     LazyValue& value = values_[op.first_value + slot];

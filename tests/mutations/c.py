@@ -27,7 +27,7 @@ mutation("C4", "what a slot holds flows into the graph", "src/eager/call.cpp",
          "  std::swap(cells[0], leaf.cell);\n}\n",
          "  std::swap(cells[0], leaf.cell);\n"
          "  const Node& node = *leaf.node;\n"
-         "  if (!request_.options.accumulate && node.accumulator() != nullptr && node.accumulator()->cell != nullptr &&\n"
+         "  if (!options_.accumulate && node.accumulator() != nullptr && node.accumulator()->cell != nullptr &&\n"
          "      leaf.cell != nullptr)\n"
          "    cotangents_.fold(leaf.cell, cotangents_.duplicate(*node.accumulator()->cell), leaf.set, node);\n"
          "}\n")

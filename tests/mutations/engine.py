@@ -100,7 +100,7 @@ mutation("P10", "no helper comes", "src/eager/parallel.cpp",
          "    if (wanted > 1) workers.help(",
          "    if (wanted > 1000) workers.help(", programs=("test_eager_threads",))
 mutation("P10", "cotangents are folded in the order in which they come", "src/eager/call.cpp",
-         "  if (threaded_ || request_.options.order != Order::latest_first) contributions_.list_until_taken();\n",
+         "  if (threaded_ || options_.order != Order::latest_first) contributions_.list_until_taken();\n",
          "", programs=("test_eager_threads",))
 mutation("P10", "a child after fork believes that it has the threads of its parent", "src/eager/parallel.cpp",
          "    while (workers == nullptr || workers->process_ != process) {",
