@@ -364,7 +364,11 @@ TEST_CASE("[P13] not at once: also when the call is cancelled after the first er
     options.exit_at_once = false;
     options.workers = workers;
     options.stop = source.get_token();
-    CHECK_THROWS_AS(run(spy, {root_of(t.out)}, options), Custom);
+    if (workers == 1) {
+      CHECK_THROWS_AS(run(spy, {root_of(t.out)}, options), Custom);
+    } else {  // the other thread may see the request to stop before this one has thrown
+      CHECK_THROWS(run(spy, {root_of(t.out)}, options));
+    }
   }
 }
 
