@@ -52,7 +52,7 @@ class BackwardCall {
   /// Finds the nodes that run, and counts the cotangents that each waits for.
   void prepare();
   void seed_roots();
-  /// Runs all nodes and leaves. Errors are kept; throws nothing.
+  /// Runs all nodes and leaves. Their errors are kept; throws only if the run cannot begin.
   void run();
   /// Throws the first error. Otherwise adds gradients to slots, and returns the others and the requested
   /// ones.

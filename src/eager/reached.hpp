@@ -16,7 +16,7 @@
 namespace tidu::eager::detail {
 
 /// Owns the states of nodes and leaves. Except for these it is constant once nodes run, so threads may use it
-/// at the same time.
+/// at the same time, but for functions that say otherwise.
 class ReachedNodes {
  public:
   /// `captures`: receives the requested outputs. All three must outlive this object.
@@ -42,6 +42,7 @@ class ReachedNodes {
   std::size_t num_to_run() const { return num_to_run_; }
 
   State& state(const Node& node) { return *states_.find(&node); }
+  /// Needs the lock of the run, as representative() does: remembers the leaf that was looked up last.
   LeafState& leaf(Node& node) { return leaves_.get(&node); }
   States& states() { return states_; }
   Leaves& leaves() { return leaves_; }

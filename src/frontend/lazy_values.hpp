@@ -25,6 +25,7 @@ class LazyResult final : public tidu::detail::LazyStorage {
   LazyResult(const std::shared_ptr<LazyTrace>& trace, std::uint32_t number) : trace_(trace), number_(number) {
     version.store(watched, std::memory_order_relaxed);
   }
+  /// Called without the lock, which evaluation takes.
   void fulfil() override;
   void settle() override;
   void discard() noexcept override;
@@ -34,7 +35,7 @@ class LazyResult final : public tidu::detail::LazyStorage {
     return made.load(std::memory_order_acquire) != nullptr ||
            resident.load(std::memory_order_acquire) != nullptr;
   }
-  /// Number of its value in the trace; no_index: the trace has ended, or has evaluated it.
+  /// Number of its value in the trace; no_index: the trace has ended, or the result is deferred.
   std::uint32_t number() const { return number_; }
   void set_number(std::uint32_t number) { number_ = number; }
   /// Takes the elements that its operation computed. `promised`: a tensor with this storage.

@@ -12,6 +12,11 @@ Value times_squared(Value a, Value b) {
   const Value once = a * b;
   return once * b;
 }
+// 2 a b b; 2 a would overflow for the greatest numbers
+Value twice_times_squared(Value a, Value b) {
+  const Value once = a * b;
+  return (once + once) * b;
+}
 Value times_cubed(Value a, Value b) { return times_squared(a * b, b); }
 
 // 1 + i x and 1 - i x by their parts, since the sign of a part that is 0 says on which side of a cut x lies
@@ -71,13 +76,13 @@ Value complex_slope_of_acosh(Value x) {
 Value complex_slope_of_atan(Value x) {
   return with_derivative<Slope::unbounded>(
       "slope of atan", x, [](Value v) { return product_of_reciprocals(v, one_minus_i, one_plus_i); },
-      [](Value v, Value slope) { return -times_squared(v + v, slope); });
+      [](Value v, Value slope) { return -twice_times_squared(v, slope); });
 }
 
 Value complex_slope_of_atanh(Value x) {
   return with_derivative<Slope::unbounded>(
       "slope of atanh", x, [](Value v) { return product_of_reciprocals(v, one_minus, one_plus); },
-      [](Value v, Value slope) { return times_squared(v + v, slope); });
+      [](Value v, Value slope) { return twice_times_squared(v, slope); });
 }
 
 Value complex_slope_of_tan(Value x, Value z) {

@@ -178,6 +178,7 @@ FN R log_magnitude(C x) {
     const R up = (R)1152921504606846976.0;
     return log(hypot(a * up, b * up)) - (R)41.58883083359671856503;
   }
+  if (a > (R)1e37) return log(hypot(a / 2, b / 2)) + (R)0.69314718055994530942;  // hypot might overflow
   return log(hypot(a, b));
 }
 template <class R>
