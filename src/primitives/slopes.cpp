@@ -6,12 +6,6 @@
 namespace tidu::prim {
 namespace {
 
-// a b c, from the left: the caller passes a small and a large factor first, so that they cancel.
-Value product(Value a, Value b, Value c) {
-  const Value first = a * b;
-  return first * c;
-}
-
 // e^-|x|, which neither overflows nor, where the slope is a number, underflows
 Value decay(Value x) { return ops::exp(-ops::abs(x)); }
 

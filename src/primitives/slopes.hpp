@@ -44,6 +44,12 @@ Derivatives times_slope(const JvpContext& c, const F& f) {
   return times<slope>(t_of(c), factor);
 }
 
+/// a b c, from the left: the caller passes a small and a large factor first, so that they cancel.
+inline Value product(Value a, Value b, Value c) {
+  const Value first = a * b;
+  return first * c;
+}
+
 /// value(x), whose derivative is derivative(x, value(x)).
 template <Slope slope = Slope::finite, class F, class G>
 Value with_derivative(const char* name, Value x, const F& value, const G& derivative) {

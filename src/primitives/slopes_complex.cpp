@@ -7,18 +7,6 @@
 namespace tidu::prim {
 namespace {
 
-// a b b, from the left
-Value times_squared(Value a, Value b) {
-  const Value once = a * b;
-  return once * b;
-}
-// 2 a b b; 2 a would overflow for the greatest numbers
-Value twice_times_squared(Value a, Value b) {
-  const Value once = a * b;
-  return (once + once) * b;
-}
-Value times_cubed(Value a, Value b) { return times_squared(a * b, b); }
-
 // 1 + i x and 1 - i x by their parts, since the sign of a part that is 0 says on which side of a cut x lies
 Value one_plus_i(Value x) {
   const Value imaginary = ops::imag(x), one = like(imaginary, 1.0), real = one - imaginary;
@@ -54,13 +42,14 @@ Value inverse_square(Value x) { return ops::square(ops::reciprocal(x)); }
 
 Value complex_slope_of_asin(Value x) {
   return with_derivative<Slope::unbounded>(
-      "slope of asin", x, [](Value v) { return product_of_roots(v, one_minus, one_plus); }, times_cubed);
+      "slope of asin", x, [](Value v) { return product_of_roots(v, one_minus, one_plus); },
+      [](Value v, Value slope) { return product(v * slope, slope, slope); });
 }
 
 Value complex_slope_of_asinh(Value x) {
   return with_derivative<Slope::unbounded>(
       "slope of asinh", x, [](Value v) { return product_of_roots(v, one_minus_i, one_plus_i); },
-      [](Value v, Value slope) { return -times_cubed(v, slope); });
+      [](Value v, Value slope) { return -product(v * slope, slope, slope); });
 }
 
 Value complex_slope_of_acosh(Value x) {
@@ -70,19 +59,25 @@ Value complex_slope_of_acosh(Value x) {
         return product_of_roots(
             v, [](Value w) { return w - like(w, 1.0); }, one_plus);
       },
-      [](Value v, Value slope) { return -times_cubed(v, slope); });
+      [](Value v, Value slope) { return -product(v * slope, slope, slope); });
 }
 
 Value complex_slope_of_atan(Value x) {
   return with_derivative<Slope::unbounded>(
       "slope of atan", x, [](Value v) { return product_of_reciprocals(v, one_minus_i, one_plus_i); },
-      [](Value v, Value slope) { return -twice_times_squared(v, slope); });
+      [](Value v, Value slope) {
+        const Value minus_two = like(slope, -2.0);
+        return product(v * slope, slope, minus_two);
+      });
 }
 
 Value complex_slope_of_atanh(Value x) {
   return with_derivative<Slope::unbounded>(
       "slope of atanh", x, [](Value v) { return product_of_reciprocals(v, one_minus, one_plus); },
-      [](Value v, Value slope) { return twice_times_squared(v, slope); });
+      [](Value v, Value slope) {
+        const Value two = like(slope, 2.0);
+        return product(v * slope, slope, two);
+      });
 }
 
 Value complex_slope_of_tan(Value x, Value z) {
