@@ -75,7 +75,8 @@ def one_each(line, words):
 
 
 def page(text):
-    """The page with links to files alone."""
+    """The page with links to files alone, and to Doxygen's list of pages instead of our index of them."""
+    text = text.replace("(docs/README.md)", "(pages.html)")
     return re.sub(r"(\]\([^)#\s]+)#[^)\s]+\)", r"\1)", re.sub(r"\[([^]]*)\]\(#[^)]*\)", r"\1", text))
 
 
