@@ -2,8 +2,8 @@
 """Writes tests/data/accuracy/NAME.txt: for points over the whole range of each dtype the value and the first and second derivatives
 of a function of one or two numbers, by mpmath (PyPI) with 60 digits. tests/accuracy reads them, and its results make docs/accuracy.md.
 
-A line is `DTYPE x [y] ; value first... second...`; for two numbers the first derivatives are by x and y, the second by xx, xy, yy. For a
-complex number x and y are its parts; each derivative is its two parts and the size in whose units its error counts. A number is rounded to
+A line is `DTYPE x [y] ; value first... second...`; for two numbers the first derivatives are by x and y, the second by xx, xy, yy. A
+complex number is its two parts; each derivative is its two parts and the size in whose units its error counts. A number is rounded to
 some digits more than the dtype has, or is inf, -inf, nan; a number below 1e-360 is 0. `a|u` means: the error of a counts in units of the
 last place of u = |a| + |x a'(x)|, the condition of a: used if terms of a cancel near a zero of its own, or a grows by a power of e.
 Points are numbers of the dtype.
@@ -23,6 +23,7 @@ INF = mp.inf
 # p: digits of the significand; least: exponent of the least subnormal; most: exponent of the greatest power of two
 DTYPES = {"f64": (53, -1074, 1023), "f32": (24, -149, 127), "f16": (11, -24, 15), "bf16": (8, -133, 127)}
 COUNTS = {"f64": 40, "f32": 28, "f16": 20, "bf16": 14}
+PARTS = {"c128": "f64", "c64": "f32"}
 DIGITS = {"f64": 20, "f32": 13, "f16": 10, "bf16": 9}
 
 
@@ -169,7 +170,7 @@ class Holomorphic:
         self.derivatives, self.near, self.most, self.widest, self.cancels = (f, d1, d2), near, most, widest, cancels
 
     def points(self, dtype, chance):
-        part = {"c128": "f64", "c64": "f32"}[dtype]
+        part = PARTS[dtype]
         p, least, most = DTYPES[part]
         found = set()
 
@@ -205,20 +206,81 @@ class Holomorphic:
 
     def line(self, dtype, pair):
         with mp.workdps(150):  # next to a branch point most digits of a part cancel
-            return self.line_of(dtype, pair)
+            z, numbers = mp.mpc(*pair), []
+            for order, f in enumerate(self.derivatives):
+                value = mp.mpc(f(z))
+                unit = abs(value)
+                if order in self.cancels and mp.isfinite(value):
+                    following = self.derivatives[order + 1] if order < 2 else lambda t: mp.diff(self.derivatives[2], t, relative=True, h=mpf(10) ** -25)
+                    unit += abs(z * following(z))
+                numbers.append(complex_entry(value, unit, dtype))
+            return f"{dtype} {text(pair[0])} {text(pair[1])} ; {' '.join(numbers)}"
 
-    def line_of(self, dtype, pair):
-        z, numbers = mp.mpc(*pair), []
-        digits = DIGITS[{"c128": "f64", "c64": "f32"}[dtype]]
-        for order, f in enumerate(self.derivatives):
-            value = mp.mpc(f(z))
-            entry = f"{text(value.real, digits)} {text(value.imag, digits)}"
-            unit = abs(value)
-            if order in self.cancels and mp.isfinite(value):
-                following = self.derivatives[order + 1] if order < 2 else lambda t: mp.diff(self.derivatives[2], t, relative=True, h=mpf(10) ** -25)
-                unit += abs(z * following(z))
-            numbers.append(entry + " " + text(unit, 6))
-        return f"{dtype} {text(pair[0])} {text(pair[1])} ; {' '.join(numbers)}"
+
+def complex_entry(value, unit, dtype):
+    digits = DIGITS[PARTS[dtype]]
+    return f"{text(value.real, digits)} {text(value.imag, digits)} {text(unit, 6)}"
+
+
+class HolomorphicBinary(Binary):
+    """f(z, w) of two complex numbers with its derivatives by z, w, zz, zw, ww."""
+
+    def __init__(self, *derivatives, points, cancels=False):
+        super().__init__(*derivatives, points=points, dtypes=Holomorphic.dtypes, cancels=cancels)
+
+    def points(self, dtype, chance):
+        part = PARTS[dtype]
+        pairs = {tuple(rounded(x, part) for number in pair for x in (number.real, number.imag)) for pair in self.make_points(part, chance)}
+        return sorted(parts for parts in pairs if all(parts))
+
+    def line(self, dtype, parts):
+        with mp.workdps(150):
+            z, w, numbers = mp.mpc(*parts[:2]), mp.mpc(*parts[2:]), []
+            for f in self.derivatives:
+                value = mp.mpc(f(z, w))
+                unit = abs(value)
+                if self.cancels and mp.isfinite(value):
+                    step = {"relative": True, "h": mpf(10) ** -40}
+                    unit += abs(z * mp.diff(lambda t: f(t, w), z, **step)) + abs(w * mp.diff(lambda t: f(z, t), w, **step))
+                numbers.append(complex_entry(value, unit, dtype))
+            return f"{dtype} {' '.join(text(x) for x in parts)} ; {' '.join(numbers)}"
+
+
+def complex_anywhere(part, chance):
+    """Pairs whose four parts have any size; of one size; ordinary ones."""
+    p, least, most = DTYPES[part]
+    pairs = []
+
+    def size():
+        return chance.choice((-1, 1)) * mpf(2) ** (least + (most + 1 - least) * mpf(chance.random()))
+
+    def turn():
+        return mp.mpc(chance.uniform(-2, 2), chance.uniform(-2, 2))
+
+    for i in range(COUNTS[part]):
+        pairs.append((mp.mpc(size(), size()), mp.mpc(size(), size())))
+        x = size()
+        pairs.append((x * turn(), x * turn()))
+        pairs.append((size() * turn(), size() * turn()))
+        pairs.append((turn(), turn()))
+    return pairs
+
+
+def complex_powers(part, chance):
+    """z of any size, and w so that z^w and its derivatives are mostly in range; ordinary pairs; z next to 1."""
+    p, least, most = DTYPES[part]
+    pairs = []
+
+    def turn():
+        return mp.expjpi(chance.uniform(-1, 1))
+
+    for i in range(COUNTS[part]):
+        z = mpf(2) ** chance.uniform(least, most) * turn()
+        pairs.append((z, chance.uniform(0.1, 0.5) * most / max(1, abs(mp.log(z, 2))) * turn()))
+        pairs.append((chance.uniform(0.01, 4) * turn(), chance.uniform(0.01, 6) * turn()))
+        pairs.append((1 + mpf(2) ** -chance.uniform(1, p - 1) * turn(), chance.uniform(0.1, 20) * turn()))
+        pairs.append((chance.uniform(0.01, 4) * turn(), mpf(2) ** chance.uniform(least, 0) * turn()))
+    return pairs
 
 
 def sech2(x):
@@ -368,6 +430,10 @@ def sqrt1p(z):
     return mp.sqrt(1 - 1j * z) * mp.sqrt(1 + 1j * z)
 
 
+def power(z, w):
+    return mp.exp(w * mp.log(z))
+
+
 I = mp.mpc(0, 1)
 COMPLEX = {
     "exp": Holomorphic(mp.exp, mp.exp, mp.exp, widest=1000),
@@ -393,6 +459,11 @@ COMPLEX = {
     "acosh": Holomorphic(mp.acosh, lambda z: 1 / mp.sqrt(z - 1) / mp.sqrt(z + 1), lambda z: -z / (mp.sqrt(z - 1) * mp.sqrt(z + 1)) ** 3, near=(0, 1, -1)),
     "atanh": Holomorphic(atanh_of, lambda z: 1 / ((1 - z) * (1 + z)), lambda z: 2 * z / ((1 - z) * (1 + z)) ** 2, near=(0, 1, -1)),
     "logistic": Holomorphic(sigma, sigma1, sigma2, near=(0, I * mp.pi), widest=1000),
+    "divide": HolomorphicBinary(lambda z, w: z / w, lambda z, w: 1 / w, lambda z, w: -z / w**2, lambda z, w: mpf(0), lambda z, w: -1 / w**2,
+                                lambda z, w: 2 * z / w**3, points=complex_anywhere),
+    "pow": HolomorphicBinary(power, lambda z, w: w * power(z, w - 1), lambda z, w: power(z, w) * mp.log(z), lambda z, w: w * (w - 1) * power(z, w - 2),
+                             lambda z, w: power(z, w - 1) * (1 + w * mp.log(z)), lambda z, w: power(z, w) * mp.log(z) ** 2, points=complex_powers,
+                             cancels=True),
 }
 
 

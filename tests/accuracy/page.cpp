@@ -41,7 +41,11 @@ struct Part {
     return is_complex ? std::vector<std::string>{"c128", "c64"}
                       : std::vector<std::string>{"f64", "f32", "f16", "bf16"};
   }
-  std::vector<std::string> names() const { return is_complex ? complex_names() : real_names(); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Named& f : is_complex ? complex_functions() : real_functions()) names.push_back(f.name);
+    return names;
+  }
 };
 const Part parts[] = {{"Values", 0, false},
                       {"First derivatives", 1, false},

@@ -1,11 +1,13 @@
 // table.hpp - the table of the largest errors by function, order of the derivative and dtype.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "support/accuracy_data.hpp"
+#include "tidu/frontend/array.hpp"
 
 namespace tidu::test {
 
@@ -17,12 +19,18 @@ struct Worst {
 /// By function, order and dtype.
 using Table = std::map<std::string, std::map<int, std::map<std::string, Worst>>>;
 
-/// Measures the functions of real numbers, and those of complex numbers.
+/// A function of one or two numbers, for each element of its operands.
+using Elementwise = std::function<Array(const std::vector<Array>&)>;
+struct Named {
+  std::string name;
+  Elementwise compute;
+};
+/// In the order of the page.
+const std::vector<Named>& real_functions();
+const std::vector<Named>& complex_functions();
+
+/// Measures all functions of real numbers, and all of complex numbers.
 Table measure_real();
 Table measure_complex();
-
-/// The names in the order of the page.
-std::vector<std::string> real_names();
-std::vector<std::string> complex_names();
 
 }  // namespace tidu::test

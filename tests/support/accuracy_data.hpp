@@ -83,64 +83,72 @@ struct ComplexReference {
   std::complex<long double> value;
   long double size;  // the error counts in units in the last place of this
 };
-/// Points, and what a function and its derivatives are there.
-struct RealPoints {
-  std::vector<double> x, y;
-  std::vector<std::vector<Reference>> references;  // of each derivative
+/// Points, and what a function of one or two numbers and its derivatives are there.
+template <class Number, class Exact>
+struct Points {
+  std::vector<std::vector<Number>> operands;
+  /// Of each derivative: the value; by x and y; by xx, xy and yy.
+  std::vector<std::vector<Exact>> references;
 };
+using RealPoints = Points<double, Reference>;
+using ComplexPoints = Points<std::complex<double>, ComplexReference>;
 
-/// The points of each dtype, of a function of one number or of two.
-inline std::map<std::string, RealPoints> load_real(const std::string& name, bool of_two) {
+inline bool read_number(std::istream& line, double& result) {
+  std::string word;
+  if (!(line >> word) || word == ";") return false;
+  result = static_cast<double>(number(word));
+  return true;
+}
+inline bool read_number(std::istream& line, std::complex<double>& result) {
+  double re = 0.0, im = 0.0;
+  if (!read_number(line, re) || !read_number(line, im)) return false;
+  result = {re, im};
+  return true;
+}
+inline bool read_number(std::istream& line, Reference& result) {
+  std::string word;
+  if (!(line >> word)) return false;
+  const std::size_t bar = word.find('|');
+  const long double value = number(word.substr(0, bar));
+  result = {value, bar == std::string::npos ? std::abs(value) : number(word.substr(bar + 1))};
+  return true;
+}
+inline bool read_number(std::istream& line, ComplexReference& result) {
+  std::string re, im, size;
+  if (!(line >> re >> im >> size)) return false;
+  result = {{number(re), number(im)}, number(size)};
+  return true;
+}
+
+/// The points of each dtype of the function whose file has that name.
+template <class Number, class Exact>
+std::map<std::string, Points<Number, Exact>> load_points(const std::string& name) {
   std::ifstream file(source_dir() / "tests/data/accuracy" / (name + ".txt"));
   REQUIRE_MESSAGE(file, name);
-  std::map<std::string, RealPoints> result;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string dtype, word;
-    words >> dtype >> word;
-    RealPoints& points = result[dtype];
-    points.x.push_back(static_cast<double>(number(word)));
-    if (of_two) {
-      words >> word;
-      points.y.push_back(static_cast<double>(number(word)));
+  std::map<std::string, Points<Number, Exact>> result;
+  for (std::string text; std::getline(file, text);) {
+    std::istringstream line(text);
+    std::string dtype;
+    line >> dtype;
+    Points<Number, Exact>& points = result[dtype];
+    Number x;
+    for (std::size_t i = 0; read_number(line, x); ++i) {
+      if (points.operands.size() <= i) points.operands.emplace_back();
+      points.operands[i].push_back(x);
     }
-    words >> word;
-    REQUIRE(word == ";");
-    for (std::size_t i = 0; words >> word; ++i) {
-      const std::size_t bar = word.find('|');
-      const long double value = number(word.substr(0, bar));
+    Exact exact;
+    for (std::size_t i = 0; read_number(line, exact); ++i) {
       if (points.references.size() <= i) points.references.emplace_back();
-      points.references[i].push_back(
-          {value, bar == std::string::npos ? std::abs(value) : number(word.substr(bar + 1))});
+      points.references[i].push_back(exact);
     }
   }
   return result;
 }
-
-/// The same of a function of a complex number.
-struct ComplexPoints {
-  std::vector<std::complex<double>> z;
-  std::array<std::vector<ComplexReference>, 3> references;  // by order of the derivative
-};
-
+inline std::map<std::string, RealPoints> load_real(const std::string& name) {
+  return load_points<double, Reference>(name);
+}
 inline std::map<std::string, ComplexPoints> load_complex(const std::string& name) {
-  std::ifstream file(source_dir() / "tests/data/accuracy" / ("complex_" + name + ".txt"));
-  REQUIRE_MESSAGE(file, name);
-  std::map<std::string, ComplexPoints> result;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string dtype, x, y, size;
-    words >> dtype >> x >> y;
-    ComplexPoints& points = result[dtype];
-    points.z.emplace_back(static_cast<double>(number(x)), static_cast<double>(number(y)));
-    words >> x;
-    REQUIRE(x == ";");
-    for (std::vector<ComplexReference>& references : points.references) {
-      REQUIRE(static_cast<bool>(words >> x >> y >> size));
-      references.push_back({{number(x), number(y)}, number(size)});
-    }
-  }
-  return result;
+  return load_points<std::complex<double>, ComplexReference>("complex_" + name);
 }
 
 /// The error as a distance, in units in the last place of the reference's size; infinite for a wrong infinity
