@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from workers import Failure, Worker, environment
 
 PASSES = ["fuse", "row_fusion", "rematerialize", "delay_matmuls", "accumulate_in_place", "gather_prologues", "fused_loads",
-          "matmul_epilogues", "copy_elision", "transpose_epilogues", "inplace_updates", "concat_in_place", "donation", "straight_line",
+          "matmul_epilogues", "copy_elision", "inplace_updates", "concat_in_place", "donation", "straight_line",
           "demanded_elements", "vector_code", "merge_loops", "offset_views", "tiling", "grouped_matmuls", "in_place"]
 
 

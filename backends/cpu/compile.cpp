@@ -254,8 +254,7 @@ class Compiler {
                        to_.arena_);
     if (at.kind == NodeKind::product_group)
       return plan_product_group(to_.program_, node, values, options_, kernels_);
-    if (at.index != 0)
-      return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_, step.transposed.get());
+    if (at.index != 0) return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_);
     return plan_group(to_.program_, node, values, options_, kernels_, step.around_fusion.get());
   }
   // Its pointers follow.

@@ -148,25 +148,6 @@ fault("parts", "no part is made in its place", PARTS, "if (steps.program().optio
 fault("parts", "parts of what is no stretch are taken for such", PARTS,
       "AxisShape::of(graph_.type(result), axis).outer == 1;", "AxisShape::of(graph_.type(result), axis).outer > 0;")
 
-# Transposes that groups of rows do.
-TURNED = STEPS + "transpose_epilogues.cpp"
-TRANSPOSING = "backends/cpu/groups/transpose_epilogue.cpp"
-fault("transpose epilogues", "the result is written where the group reads", TURNED,
-      "    values.whole = values.operands;\n", "")
-fault("transpose epilogues", "what others read too is in no memory", TURNED,
-      "    if (readers[value] != 1) return;\n", "")
-fault("transpose epilogues", "a group with rows of several periods does a transpose", TURNED,
-      "!plan.folds.empty() || plan.period != 1 || ", "!plan.folds.empty() || ")
-fault("transpose epilogues", "a transpose of folds is thought to be of elements", TURNED,
-      " || type.size() != plan.rows * plan.code.columns)", ")")
-fault("transpose epilogues", "a group that folds all rows does a transpose", TURNED,
-      "!plan.folds.empty() || plan.period != 1 || ", "plan.period != 1 || ")
-fault("transpose epilogues", "pieces are cut within rows", TRANSPOSING,
-      "if (cut == rank || axes[cut].from % columns != 0 || type.size() == 0)",
-      "if (cut == rank || type.size() == 0 * columns)")
-fault("transpose epilogues", "the last piece is as long as others", TRANSPOSING,
-      "  axes[0].extent = copy.extent_ - (copy.of_each_ - 1) * copy.at_once_;\n", "")
-
 # Groups of rows: places and periods, and straight-line code where nothing is folded.
 fault("rows", "what is held of a row's last vector is held for all", "backends/cpu/groups/rows_x86_memory.hpp",
       "    tile_.select_column(place.second);\n    memory_.load_elements",
@@ -221,7 +202,7 @@ fault("memory", "blocks are whole huge pages", "backends/cpu/arena.cpp", "const 
 TURNING = "backends/cpu/products/gemm_transposed.hpp"
 fault("turning", "of the last terms one is left out", TURNING,
       "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")
-fault("turning", "what was transpose_epilogue for one tile is put where that of the first was", TURNING,
+fault("turning", "what was transposed for one tile is put where that of the first was", TURNING,
       "    if (panel != nullptr) panel += kLanes<T>;\n", "")
 fault("turning", "rows of A beyond the third are those of the next group", TURNING,
       "pointer[r / kGroup][r % kGroup * a_stride]", "pointer[(r + 1) / (kGroup + 1)][r % kGroup * a_stride]")

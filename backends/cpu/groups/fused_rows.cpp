@@ -10,7 +10,6 @@
 #include "cpu/groups/reduce.hpp"
 #include "cpu/groups/rows.hpp"
 #include "cpu/groups/rows_plan.hpp"
-#include "cpu/groups/transpose_epilogue.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/kernels/folds.hpp"
 #include "cpu/parallel.hpp"
@@ -41,10 +40,6 @@ struct RowsState {
   std::size_t columns_bytes = 0;  // of a fold of one chunk, in scratch memory behind that of threads
   std::size_t memory = 0;         // of each thread
   std::size_t workers = 1;
-  std::optional<TransposingCopy> transposed;  // then pieces are what is dealt to threads
-  std::uint32_t transposed_result = 0;
-  std::size_t transposed_size = 0;  // bytes of an element
-  std::size_t transposed_at = 0;    // of a piece in a thread's memory
 };
 
 template <class T>
@@ -70,13 +65,12 @@ class RowsRun {
     const auto some = [&](std::int64_t begin, std::int64_t end) {
       const ScratchSlots::Lease lease(slots_);
       std::byte* const memory = call_.scratch + lease.slot() * s_.memory;
-      s_.transposed ? pieces(begin, end, memory) : rows(begin, end, memory);
+      rows(begin, end, memory);
     };
-    const std::int64_t count = s_.transposed ? s_.transposed->pieces() : s_.rows;
     if (s_.is_short) {
-      parallel_for_awake(s_.threads, count, s_.grain, some);
+      parallel_for_awake(s_.threads, s_.rows, s_.grain, some);
     } else {
-      parallel_for(s_.threads, count, s_.grain, some);
+      parallel_for(s_.threads, s_.rows, s_.grain, some);
     }
     if (code_.dtype == f32) {
       combine<float>();
@@ -99,18 +93,6 @@ class RowsRun {
   static const std::byte* array_at(const std::byte* byte, std::size_t offset) {
     const auto address = reinterpret_cast<std::uintptr_t>(byte) - offset;
     return reinterpret_cast<const std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
-  }
-  void pieces(std::int64_t begin, std::int64_t end, std::byte* scratch) const {
-    const std::byte* pointers[max_pointers];
-    fill(pointers);
-    std::byte* const room = scratch + s_.transposed_at;
-    for (std::int64_t piece = begin; piece < end; ++piece) {
-      const std::int64_t first = s_.transposed->begin(piece);
-      pointers[s_.num_operands + s_.transposed_result] =
-          array_at(room, static_cast<std::size_t>(first) * s_.transposed_size);
-      kernel_->run(pointers, scratch, first / code_.columns, s_.transposed->count(piece) / code_.columns);
-      s_.transposed->run(piece, room, call_.out[s_.transposed_result]);
-    }
   }
   void rows(std::int64_t begin, std::int64_t end, std::byte* scratch) const {
     const std::byte* pointers[max_pointers];
@@ -176,20 +158,12 @@ void run_rows(const RowsState& s, const Call& call) noexcept { RowsRun(s, call).
 
 // Nothing to run where there is no code for all of the group.
 Plan plan_generated(const Program& program, std::size_t node, const passes::NodeValues& values,
-                    const CompileOptions& options, const TransposedResult* transposed) {
+                    const CompileOptions& options) {
   if (options.lanes == nullptr || values.operands.size() + values.results.size() > max_pointers) return {};
-  std::optional<RowsPlan> plan =
-      transposed != nullptr ? transposed->plan
-                            : plan_rows_code(program, node, values, options.repeats, options.num_carry);
+  std::optional<RowsPlan> plan = plan_rows_code(program, node, values, options.repeats, options.num_carry);
   // What checks indices says where they are: no code does.
   if (!plan || (options.check_indices && plan->code.has_indices())) return {};
   RowsState state;
-  if (transposed != nullptr) {
-    const auto at = std::find(values.results.begin(), values.results.end(), transposed->result);
-    state.transposed = transposed->copy;
-    state.transposed_result = static_cast<std::uint32_t>(at - values.results.begin());
-    state.transposed_size = size_of(program.graph().type(transposed->value).dtype());
-  }
   state.num_operands = values.operands.size();
   state.num_results = values.results.size();
   RowsCode& code = plan->code;
@@ -208,21 +182,17 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   state.periodic = std::move(plan->periodic);
   state.fold_rows = fold_chunk * state.period;
   state.threads = std::min(options.threads, max_threads);
-  // What is dealt to threads: how many there are, and elements of one.
-  const std::int64_t count = state.transposed ? state.transposed->pieces() : state.rows;
-  const std::int64_t length = state.transposed ? state.transposed->most() : code.columns;
-  state.grain = std::max<std::int64_t>(1, 2 * element_grain / length);
-  state.is_short = count < 2 * state.grain;
-  if (state.is_short) state.grain = std::max<std::int64_t>(1, short_grain / length);
+  state.grain = std::max<std::int64_t>(1, 2 * element_grain / code.columns);
+  state.is_short = state.rows < 2 * state.grain;
+  if (state.is_short) state.grain = std::max<std::int64_t>(1, short_grain / code.columns);
   std::int64_t chunks = 1;
   if (!state.folds.empty()) {
     state.grain = (state.grain + state.fold_rows - 1) / state.fold_rows * state.fold_rows;
     chunks = (state.rows + state.fold_rows - 1) / state.fold_rows;
   }
-  const std::int64_t pieces = (count + state.grain - 1) / state.grain;
+  const std::int64_t pieces = (state.rows + state.grain - 1) / state.grain;
   state.workers = static_cast<std::size_t>(std::clamp<std::int64_t>(pieces, 1, state.threads));
-  state.memory = state.transposed_at = aligned(state.kernel->scratch_bytes());
-  if (state.transposed) state.memory += aligned(static_cast<std::size_t>(length) * state.transposed_size);
+  state.memory = aligned(state.kernel->scratch_bytes());
   state.period_size = static_cast<std::size_t>(code.columns * state.period) * size_of(code.dtype);
   state.columns_bytes = aligned(state.period_size);
   const std::size_t parts = static_cast<std::size_t>(chunks - 1) * state.folds.size() * state.columns_bytes;
@@ -294,23 +264,16 @@ Graph graph_of_group(const Program& program, std::size_t node, const passes::Nod
     emit(nodes[k].index);
   }
   std::vector<Value> results;
-  for (const ValueId id : values.results) {
-    if (made.find(id) == made.end()) {  // the transpose's
-      const std::uint32_t operation = *graph.producer(id);
-      reach(graph.operation(operation).inputs()[0]);
-      emit(operation);
-    }
-    results.push_back(made.at(id));
-  }
+  for (const ValueId id : values.results) results.push_back(made.at(id));
   return builder.build(results);
 }
 
 }  // namespace
 
 Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels, const std::shared_ptr<Arena>& arena,
-               const TransposedResult* transposed) {
-  Plan plan = plan_generated(program, node, values, options, transposed);
+               const CompileOptions& options, const KernelTable& kernels,
+               const std::shared_ptr<Arena>& arena) {
+  Plan plan = plan_generated(program, node, values, options);
   if (plan) return plan;
   ProgramOptions one_by_one = program.options();
   one_by_one.fuse = one_by_one.block = one_by_one.simplify = false;

@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include "cpu/compiled.hpp"
-#include "cpu/groups/transpose_epilogue.hpp"
 #include "cpu/kernel_table.hpp"
 #include "tidu/cpu/program.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
@@ -12,10 +11,9 @@
 namespace tidu::cpu_detail {
 
 /// As plan_group, for a row fusion. The plan is one generated function; if not all operations have vector
-/// code, it runs one operation after another on whole arrays in scratch memory. `transposed`
-/// is the transpose epilogue of the fusion, or null.
+/// code, it runs one operation after another on whole arrays in scratch memory.
 Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels, const std::shared_ptr<Arena>& arena,
-               const TransposedResult* transposed);
+               const CompileOptions& options, const KernelTable& kernels,
+               const std::shared_ptr<Arena>& arena);
 
 }  // namespace tidu::cpu_detail

@@ -66,8 +66,8 @@ std::vector<std::uint32_t> StepGraph::count_readers() const {
 
 bool StepGraph::is_as_scheduled() const {
   return sub_buffers.empty() && std::ranges::none_of(steps_, [](const Step& step) {
-           return step.absorbed || step.plan || step.around_fusion || step.transposed ||
-                  step.addition != no_index || step.values.changed != no_index;
+           return step.absorbed || step.plan || step.around_fusion || step.addition != no_index ||
+                  step.values.changed != no_index;
          });
 }
 

@@ -10,7 +10,6 @@
 
 #include "cpu/compiled.hpp"
 #include "cpu/groups/fused.hpp"
-#include "cpu/groups/transpose_epilogue.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/operation_plans.hpp"
 #include "tidu/cpu/program.hpp"
@@ -27,7 +26,6 @@ struct Step {
   std::uint32_t addition = no_index;
   std::unique_ptr<const Plan> plan;                    ///< replaces the plan of the node, or null
   std::unique_ptr<PrologueAndEpilogue> around_fusion;  ///< of a fusion, or null
-  std::unique_ptr<const TransposedResult> transposed;  ///< the transpose epilogue of a row fusion, or null
 };
 
 /// The steps of a program, by position in its schedule; positions within a fusion or loop have an empty step.

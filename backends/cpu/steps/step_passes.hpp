@@ -27,8 +27,6 @@ void fused_loads(StepGraph& steps);
 void matmul_epilogues(StepGraph& steps);
 /// Layout operations and matmuls read and write through access maps: see Note [Moves] in copy_elision.cpp.
 void copy_elision(StepGraph& steps);
-/// Row fusions write a result transposed: see Note [Transposed results] in groups/transpose_epilogue.hpp.
-void transpose_epilogues(StepGraph& steps);
 /// Operations that change some elements of an array update it in place: see Note [Scattered] in
 /// inplace_updates.cpp.
 void inplace_updates(StepGraph& steps);
@@ -45,7 +43,6 @@ inline constexpr StepPassEntry step_passes[] = {
     {CpuPass::fused_loads, fused_loads},
     {CpuPass::matmul_epilogues, matmul_epilogues},
     {CpuPass::copy_elision, copy_elision},
-    {CpuPass::transpose_epilogues, transpose_epilogues},
     {CpuPass::inplace_updates, inplace_updates},
     {CpuPass::concat_in_place, concat_in_place},
 };

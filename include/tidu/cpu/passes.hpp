@@ -22,7 +22,6 @@ enum class CpuPass : std::uint8_t {
   matmul_epilogues,     ///< x + c AB in the matmul's tiles
   copy_elision,         ///< matmuls read and write transposes, slices and concatenations through access
                         ///< maps; copies of copies are elided
-  transpose_epilogues,  ///< row fusions write their results transposed
   inplace_updates,      ///< scatter and similar operations update an operand that nothing reads later
   concat_in_place,      ///< operands of a concatenation are computed within its result
   donation,             ///< outputs take the memory of donated inputs
@@ -31,14 +30,14 @@ enum class CpuPass : std::uint8_t {
   vector_code           ///< generated vector code for element-wise operations
 };
 /// Number of enumerators.
-inline constexpr std::size_t num_cpu_passes = 15;
+inline constexpr std::size_t num_cpu_passes = 14;
 
 /// The enumerator as text.
 constexpr std::string_view to_string(CpuPass pass) {
   constexpr std::array<std::string_view, num_cpu_passes> names{
-      "row_fusion",      "rematerialize",    "delay_matmuls", "accumulate_in_place", "gather_prologues",
-      "fused_loads",     "matmul_epilogues", "copy_elision",  "transpose_epilogues", "inplace_updates",
-      "concat_in_place", "donation",         "straight_line", "demanded_elements",   "vector_code"};
+      "row_fusion",  "rematerialize",    "delay_matmuls",     "accumulate_in_place", "gather_prologues",
+      "fused_loads", "matmul_epilogues", "copy_elision",      "inplace_updates",     "concat_in_place",
+      "donation",    "straight_line",    "demanded_elements", "vector_code"};
   return names[static_cast<std::size_t>(pass)];
 }
 /// The pass of that name, or nothing.
