@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/data/accuracy/NAME.txt: for points over the whole range of each dtype the value and the first and second derivatives
-of a function of one or two numbers, by mpmath (PyPI) with 60 digits. tests/accuracy reads them, and its results make docs/accuracy.md.
+of a function of one or two numbers, by mpmath (PyPI, 1.4 or later) with 60 digits. tests/accuracy reads them, and its results make docs/accuracy.md.
 
 A line is `DTYPE x [y] ; value first... second...`; for two numbers the first derivatives are by x and y, the second by xx, xy, yy. A
 complex number is its two parts; each derivative is its two parts and the size in whose units its error counts. A number is rounded to
@@ -16,6 +16,8 @@ import sys
 import mpmath as mp
 from mpmath import mpf
 
+if tuple(int(part) for part in mp.__version__.split(".")[:2]) < (1, 4):  # which loses tiny parts of complex numbers
+    sys.exit(f"accuracy_reference.py: expected mpmath 1.4 or later, got {mp.__version__}")
 mp.mp.dps = 60
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests/data/accuracy"
 INF = mp.inf
@@ -38,6 +40,12 @@ def rounded(x, dtype):
     result = mp.nint(x / unit) * unit
     greatest = (2 - mpf(2) ** (1 - p)) * mpf(2) ** most
     return max(-greatest, min(greatest, result))
+
+
+def ends(dtype):
+    """The least subnormal, the least normal and the greatest number."""
+    p, least, most = DTYPES[dtype]
+    return mpf(2) ** least, mpf(2) ** (least + p - 1), (2 - mpf(2) ** (1 - p)) * mpf(2) ** most
 
 
 def text(x, digits=20):
@@ -88,6 +96,9 @@ class Function:
                     add(c + side * mpf(2) ** (1 - p) * abs(c))
         for x in self.extra:
             add(x)
+        for x in ends(dtype):
+            add(x)
+            add(-x)
         return sorted(found)
 
     def line(self, dtype, x):
@@ -140,6 +151,8 @@ def anywhere(dtype, chance):
         pairs.append((chance.uniform(-5, 5), chance.uniform(-5, 5)))
     for i in range(6):
         pairs += [(0, size()), (size(), 0)]
+    for x in ends(dtype):
+        pairs += [(x, y * sign) for y in (1, *ends(dtype)) if y != x for sign in (1, -1)] + [(1, x)]
     return [(x, y) for x, y in pairs if rounded(x, dtype) != 0 or rounded(y, dtype) != 0]
 
 
@@ -202,6 +215,9 @@ class Holomorphic:
             for i in range(n // 4):  # close by in one part alone
                 add(c.real + sign() * mpf(2) ** -chance.uniform(1, p), c.imag + sign() * mpf(2) ** -chance.uniform(p, 4 * p))
                 add(c.real + sign() * mpf(2) ** -chance.uniform(p, 4 * p), c.imag + sign() * mpf(2) ** -chance.uniform(1, p))
+        for end in ends(part):  # one of the parts, and both
+            for x, y in ((end, 1), (-end, 1), (1, end), (-1, -end), (end, end), (-end, end)):
+                add(x, y)
         return sorted(found)
 
     def line(self, dtype, pair):
@@ -263,6 +279,10 @@ def complex_anywhere(part, chance):
         pairs.append((x * turn(), x * turn()))
         pairs.append((size() * turn(), size() * turn()))
         pairs.append((turn(), turn()))
+    for x in ends(part):
+        for y in (1, *ends(part)):
+            pairs += [(x * one, y * other) for one in (mp.mpc(1, 1), mp.mpc(1, -1)) for other in (mp.mpc(1, 1), mp.mpc(-1, 1))]
+        pairs.append((mp.mpc(1, -1), x * mp.mpc(1, 1)))
     return pairs
 
 

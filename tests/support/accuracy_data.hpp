@@ -157,10 +157,11 @@ inline std::map<std::string, ComplexPoints> load_complex(const std::string& name
 inline double error_of_number(std::complex<double> got, const ComplexReference& expected,
                               const Format& format) {
   const long double greatest = format.greatest, unit = unit_of(expected.size, format);
-  const bool overflows = std::max(std::abs(expected.value.real()), std::abs(expected.value.imag())) >
-                         greatest - 8 * unit_of(greatest, format);
+  const long double greater = std::max(std::abs(expected.value.real()), std::abs(expected.value.imag())),
+                    margin = 8 * unit_of(greatest, format);
   const bool finite = std::isfinite(got.real()) && std::isfinite(got.imag());
-  if (overflows) return finite ? INFINITY : 0.0;
+  if (!finite && greater > greatest - margin) return 0.0;
+  if (finite && greater > greatest + margin) return INFINITY;
   if (!finite || (got == 0.0 && std::abs(expected.value) > 8 * unit)) return INFINITY;
   return static_cast<double>(std::abs(std::complex<long double>(got) - expected.value) / unit);
 }
