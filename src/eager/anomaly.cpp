@@ -121,7 +121,7 @@ void check_forward(const ErasedExecutor& host, const RecorderCore::Request& requ
   }
 }
 
-void check_seed(const Looker& looker, const Cell& seed, const Node& root) {
+void check_seed(const Looker& looker, const Cotangent& seed, const Node& root) {
   const ErasedExecutor& host = looker.host;
   if (watched(looker, seed.operand(), Phase::seed, root.name(), root.where(), root.sequence,
               str("non-finite seed of ", root.describe(), ": it")))
@@ -131,10 +131,10 @@ void check_seed(const Looker& looker, const Cell& seed, const Node& root) {
         str("non-finite seed of ", root.describe(), ": it ", host.statistics(seed.operand())));
 }
 
-void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence) {
+void check_sum(const Looker& looker, const Cotangent& sum, std::uint64_t sequence) {
   const ErasedExecutor& host = looker.host;
   std::string message = "non-finite cotangent first appears in the sum of ";
-  if (sequence == Cell::of_seed) {
+  if (sequence == Cotangent::of_seed) {
     message += "the seeds of a value: it";
     sequence = 0;
   } else if (sequence == 0) {
@@ -150,42 +150,43 @@ void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence) {
 
 namespace {
 
-// `what` of the node the cell is: "output 0 of ".
-void check_left(const Looker& looker, const Cell& cell, const Node& node, const std::string& what) {
+// `what` says which cotangent of the node it is: "output 0 of ".
+void check_left(const Looker& looker, const Cotangent& cotangent, const Node& node, const std::string& what) {
   const std::string message =
       str("non-finite cotangent of ", what, node.describe(), ", which a hook left so: it");
-  if (watched(looker, cell.operand(), Phase::backward, node.name(), node.where(), node.sequence, message))
+  if (watched(looker, cotangent.operand(), Phase::backward, node.name(), node.where(), node.sequence,
+              message))
     return;
-  if (!bad(looker.host, cell.operand())) return;
-  raise(Phase::backward, node, str(message, ' ', looker.host.statistics(cell.operand())));
+  if (!bad(looker.host, cotangent.operand())) return;
+  raise(Phase::backward, node, str(message, ' ', looker.host.statistics(cotangent.operand())));
 }
 
 }  // namespace
 
-void check_hooked(const Looker& looker, const Cell& cell, const Node& node, std::size_t slot) {
-  check_left(looker, cell, node, node.is_leaf() ? std::string() : str("output ", slot, " of "));
+void check_hooked(const Looker& looker, const Cotangent& cotangent, const Node& node, std::size_t slot) {
+  check_left(looker, cotangent, node, node.is_leaf() ? std::string() : str("output ", slot, " of "));
 }
 
-void check_sent(const Looker& looker, std::span<Cell* const> outgoing, const Node& node) {
+void check_sent(const Looker& looker, std::span<Cotangent* const> outgoing, const Node& node) {
   for (std::size_t e = 0; e < outgoing.size(); ++e)
     if (outgoing[e] != nullptr)
       check_left(looker, *outgoing[e], node, str("input ", node.variant->edges[e], " of "));
 }
 
 void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached) {
-  const Cell* culprit = nullptr;
-  const auto what = [&suspect](const Cell& cell) {
+  const Cotangent* culprit = nullptr;
+  const auto what = [&suspect](const Cotangent& cotangent) {
     return str("non-finite cotangent first appears in backward of operation ", suspect.node.sequence, ", ",
                printable(suspect.node.name()), at(suspect.node), ", along path ", path_text(suspect.path()),
-               ": the cotangent of its input ", suspect.node.variant->edges[cell.edge],
-               after_space(name_of_input(suspect.node, suspect.node.variant->edges[cell.edge])));
+               ": the cotangent of its input ", suspect.node.variant->edges[cotangent.edge],
+               after_space(name_of_input(suspect.node, suspect.node.variant->edges[cotangent.edge])));
   };
-  for (const Cell* cell : suspect.outgoing) {
-    if (cell == nullptr || culprit != nullptr) continue;
-    if (watched(suspect.looker, cell->operand(), Phase::backward, suspect.node.name(), suspect.node.where(),
-                suspect.node.sequence, what(*cell)))
+  for (const Cotangent* cotangent : suspect.outgoing) {
+    if (cotangent == nullptr || culprit != nullptr) continue;
+    if (watched(suspect.looker, cotangent->operand(), Phase::backward, suspect.node.name(),
+                suspect.node.where(), suspect.node.sequence, what(*cotangent)))
       continue;
-    if (bad(suspect.looker.host, cell->operand())) culprit = cell;
+    if (bad(suspect.looker.host, cotangent->operand())) culprit = cotangent;
   }
   if (culprit == nullptr) return;
   const ErasedExecutor& host = suspect.looker.host;
@@ -215,12 +216,12 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
     message += str("\n  its ", NodeView(ref(&suspect.node)).saved_name(k), ' ',
                    host.statistics(suspect.node.saved(k)));
   }
-  for (const Cell* cell : suspect.incoming) {
-    if (cell == nullptr) continue;
-    message += bad(host, cell->operand())
+  for (const Cotangent* cotangent : suspect.incoming) {
+    if (cotangent == nullptr) continue;
+    message += bad(host, cotangent->operand())
                    ? "\n  its incoming cotangent is not finite, which a hook left so: it "
                    : "\n  its incoming cotangent is finite: it ";
-    message += host.statistics(cell->operand());
+    message += host.statistics(cotangent->operand());
   }
   raise(Phase::backward, suspect.node, message + suspect.within());
 }

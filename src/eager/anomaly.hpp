@@ -46,17 +46,17 @@ void ask(const Looker& looker);
 /// Throws NonFiniteError for the first output that is not finite.
 void check_forward(const ErasedExecutor& host, const RecorderCore::Request& request);
 /// Checks a seed.
-void check_seed(const Looker& looker, const Cell& seed, const Node& root);
+void check_seed(const Looker& looker, const Cotangent& seed, const Node& root);
 
 /// Checks the sum of finite cotangents. `sequence`: of the node that sent the last of them; 0: a call, into a
 /// leaf's slot.
-void check_sum(const Looker& looker, const Cell& sum, std::uint64_t sequence);
+void check_sum(const Looker& looker, const Cotangent& sum, std::uint64_t sequence);
 
 /// Checks the cotangent of a value after its hooks.
-void check_hooked(const Looker& looker, const Cell& cell, const Node& node, std::size_t slot);
+void check_hooked(const Looker& looker, const Cotangent& cotangent, const Node& node, std::size_t slot);
 
 /// Checks the results of a node, by edge, after the hooks that follow it.
-void check_sent(const Looker& looker, std::span<Cell* const> outgoing, const Node& node);
+void check_sent(const Looker& looker, std::span<Cotangent* const> outgoing, const Node& node);
 
 /// The nodes from a root to a node that backward runs, both included.
 struct Path {
@@ -71,8 +71,8 @@ struct Suspect {
   const Looker& looker;
   Node& node;
   std::function<Path()> path;  ///< computes the path to the node, for messages
-  std::span<Cell* const> incoming;
-  std::span<Cell* const> outgoing;  ///< by edge; null: absent
+  std::span<Cotangent* const> incoming;
+  std::span<Cotangent* const> outgoing;  ///< by edge; null: absent
   /// Computes the text of first_within, for messages.
   const std::function<std::string()>& within;
 };

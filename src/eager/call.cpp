@@ -59,9 +59,9 @@ bool BackwardCall::wants_threads() {
 // Seeds are contributions that come before all others.
 void BackwardCall::seed_roots() {
   // All of them are there and fit before any two are added.
-  ShortArray<Cell*, 4> seeds(roots_.size());
+  ShortArray<Cotangent*, 4> seeds(roots_.size());
   std::fill_n(seeds.data(), seeds.size(), nullptr);
-  const CellGuard guard(table_, {seeds.data(), seeds.size()});
+  const CotangentGuard guard(table_, {seeds.data(), seeds.size()});
   for (std::size_t i = seeds.size(); i-- > 0;) seeds[i] = roots_.make_seed(i, cotangents_, caller_);
   for (std::size_t i = seeds.size(); i-- > 0;) {
     const char* phase = BackwardPhase::move;
@@ -96,8 +96,8 @@ void BackwardCall::run() {
 }
 
 void BackwardCall::run_alone() {
-  std::vector<Cell*> many;
-  std::array<Cell*, 8> few;
+  std::vector<Cotangent*> many;
+  std::array<Cotangent*, 8> few;
   ReadyQueue& ready = ready_.host();
   while (!ready.empty()) {
     while (ready.has_leaves()) run_leaf(ready.pop_leaf());
@@ -105,15 +105,15 @@ void BackwardCall::run_alone() {
     State& state = ready.pop_node();
     const std::size_t count = state.node->num_edges;
     if (count > few.size()) many.resize(count);
-    const std::span<Cell*> outgoing(count > few.size() ? many.data() : few.data(), count);
+    const std::span<Cotangent*> outgoing(count > few.size() ? many.data() : few.data(), count);
     std::fill(outgoing.begin(), outgoing.end(), nullptr);
-    const CellGuard guard(table_, outgoing);
+    const CotangentGuard guard(table_, outgoing);
     run_node(state, outgoing);
     deliver(state, outgoing);
   }
 }
 
-void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
+void BackwardCall::run_node(State& state, std::span<Cotangent*> outgoing) {
   if (state.failed) return;
   check_stop();
   if (options_.exit_at_once) return runner_.run(state, outgoing, threaded_);
@@ -122,8 +122,8 @@ void BackwardCall::run_node(State& state, std::span<Cell*> outgoing) {
   } catch (...) {
     errors_.keep(std::current_exception());
     state.failed = true;
-    for (Cell*& cell : outgoing)
-      if (cell != nullptr) destroy_cell(table_, std::exchange(cell, nullptr));
+    for (Cotangent*& cotangent : outgoing)
+      if (cotangent != nullptr) destroy_cotangent(table_, std::exchange(cotangent, nullptr));
   }
 }
 
@@ -140,21 +140,21 @@ void BackwardCall::run_leaf(std::uint32_t index) {
 
 // Its cotangent stays in the leaf.
 void BackwardCall::finish_leaf(LeafState& leaf) {
-  Cell* cells[] = {nullptr};
-  const CellGuard guard(table_, cells);
+  Cotangent* cotangents[] = {nullptr};
+  const CotangentGuard guard(table_, cotangents);
   const char* phase = BackwardPhase::add;
   try {
-    contributions_.take(leaf, cells);
-    hooks_.show(CallHooks::When::arrived, *leaf.node, cells);
+    contributions_.take(leaf, cotangents);
+    hooks_.show(CallHooks::When::arrived, *leaf.node, cotangents);
     phase = BackwardPhase::hook;
-    if (cells[0] != nullptr) run_leaf_hooks(leaf, cells);
+    if (cotangents[0] != nullptr) run_leaf_hooks(leaf, cotangents);
   } catch (const Error& error) {
     explain_failure(error, *leaf.node, phase);
   }
-  std::swap(cells[0], leaf.cell);
+  std::swap(cotangents[0], leaf.cotangent);
 }
 
-void BackwardCall::run_leaf_hooks(LeafState& leaf, std::span<Cell*> cotangent) {
+void BackwardCall::run_leaf_hooks(LeafState& leaf, std::span<Cotangent*> cotangent) {
   Node& node = *leaf.node;
   std::vector<std::shared_ptr<const HookList::Hooks>> all;  // of the nodes that stand for the leaf
   const auto take = [&all](const Node& from) {
@@ -173,7 +173,7 @@ void BackwardCall::run_leaf_hooks(LeafState& leaf, std::span<Cell*> cotangent) {
 
 // --- where cotangents go
 
-void BackwardCall::deliver(const State& state, std::span<Cell*> outgoing) {
+void BackwardCall::deliver(const State& state, std::span<Cotangent*> outgoing) {
   const Node& node = *state.node;
   const bool selective = reached_.is_selective();
   for (std::uint32_t e = node.num_edges; e-- > 0;) {
@@ -182,11 +182,11 @@ void BackwardCall::deliver(const State& state, std::span<Cell*> outgoing) {
     if (outgoing[e] != nullptr) {
       if (options_.anomaly) [[unlikely]]
         arrivals_.note(*edge.target, node);  // when it throws, the cotangent is still the caller's
-      Cell* const cell = std::exchange(outgoing[e], nullptr);
-      cell->target_slot = edge.slot;
+      Cotangent* const cotangent = std::exchange(outgoing[e], nullptr);
+      cotangent->target_slot = edge.slot;
       const char* phase = BackwardPhase::move;
       try {
-        contributions_.add(*edge.target, cell, &node.variant->owner->graph.primitives(), phase);
+        contributions_.add(*edge.target, cotangent, &node.variant->owner->graph.primitives(), phase);
       } catch (...) {
         keep_failure(*edge.target, phase);
       }
@@ -226,20 +226,20 @@ void BackwardCall::settle(const Edge& edge, bool failed) {
 // --- the end
 
 // The caller's stream waits for values that were made on others.
-void BackwardCall::join_streams(std::span<Cell* const> sums) {
+void BackwardCall::join_streams(std::span<Cotangent* const> sums) {
   const ErasedExecutor& host = request_.host;
   const Placement here = host.current_placement();
   std::vector<Placement> waited{here};
-  const auto join = [&](const Cell* cell) {
-    if (cell == nullptr) return;
-    const Placement at{cell->device, cell->stream};
+  const auto join = [&](const Cotangent* cotangent) {
+    if (cotangent == nullptr) return;
+    const Placement at{cotangent->device, cotangent->stream};
     if (std::find(waited.begin(), waited.end(), at) != waited.end()) return;
     waited.push_back(at);
     if (const Event event = host.record(at)) host.wait(here, event);
   };
-  for (const LeafState& leaf : reached_.leaves().list()) join(leaf.cell);
-  for (const Cell* cell : captures_.cells()) join(cell);
-  for (const Cell* cell : sums) join(cell);
+  for (const LeafState& leaf : reached_.leaves().list()) join(leaf.cotangent);
+  for (const Cotangent* cotangent : captures_.cotangents()) join(cotangent);
+  for (const Cotangent* cotangent : sums) join(cotangent);
 }
 
 void BackwardCall::accumulate() {
@@ -266,17 +266,18 @@ BackwardOutcome BackwardCall::finish() {
     UntypedGradient& gradient =
         outcome.requested.emplace_back(UntypedGradient{wanted.key, nullptr, Absence::none});
     LeafState* leaf = leaves.find(wanted.key);
-    gradient.cell =
-        leaf != nullptr && leaf->cell != nullptr ? cotangents_.duplicate(*leaf->cell) : captures_.release(i);
-    if (gradient.cell == nullptr) gradient.absence = reached_.why_absent(wanted);
+    gradient.cotangent = leaf != nullptr && leaf->cotangent != nullptr
+                             ? cotangents_.duplicate(*leaf->cotangent)
+                             : captures_.release(i);
+    if (gradient.cotangent == nullptr) gradient.absence = reached_.why_absent(wanted);
   }
   outcome.leaves.reserve(leaves.list().size());
   if (request_.reserve != nullptr)
     request_.reserve(request_.result, leaves.list().size(), request_.requested.size());
   if (options_.accumulate) accumulate();
   for (LeafState& leaf : leaves.list()) {
-    if (leaf.cell != nullptr)
-      outcome.leaves.push_back({leaf.key, std::exchange(leaf.cell, nullptr), Absence::none});
+    if (leaf.cotangent != nullptr)
+      outcome.leaves.push_back({leaf.key, std::exchange(leaf.cotangent, nullptr), Absence::none});
   }
   std::sort(outcome.leaves.begin(), outcome.leaves.end(),
             [](const UntypedGradient& a, const UntypedGradient& b) { return a.key < b.key; });
@@ -296,7 +297,7 @@ BackwardOutcome run_backward(const BackwardRequest& request) {
 BackwardOutcome::~BackwardOutcome() {
   for (const auto* list : {&leaves, &requested}) {
     for (const UntypedGradient& gradient : *list)
-      if (gradient.cell != nullptr) destroy_cell(table, gradient.cell);
+      if (gradient.cotangent != nullptr) destroy_cotangent(table, gradient.cotangent);
   }
 }
 

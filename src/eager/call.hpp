@@ -66,11 +66,11 @@ class BackwardCall {
   FirstError& errors() { return errors_; }
   /// Runs one node, or skips it after a failure. `outgoing` is by edge; with several threads, its cotangents
   /// are on the devices of their targets. An exception is kept, and thrown again at once or at the end.
-  void run_node(State& state, std::span<Cell*> outgoing);
+  void run_node(State& state, std::span<Cotangent*> outgoing);
   /// The same for the hooks of a leaf, by its index.
   void run_leaf(std::uint32_t index);
   /// Sends the cotangents of a node that ran (all null if it did not) to its producers.
-  void deliver(const State& state, std::span<Cell*> outgoing);
+  void deliver(const State& state, std::span<Cotangent*> outgoing);
 
   // --- for tests
   ReachedNodes& reached() { return reached_; }
@@ -81,11 +81,11 @@ class BackwardCall {
   void run_threaded();
   void check_stop() const;
   void finish_leaf(LeafState& leaf);
-  void run_leaf_hooks(LeafState& leaf, std::span<Cell*> cotangent);
+  void run_leaf_hooks(LeafState& leaf, std::span<Cotangent*> cotangent);
   void settle(const Edge& edge, bool failed);
   [[gnu::cold]] void keep_failure(Node& target, const char* phase);
   void push_ready(LeafState& leaf) { ready_.push(leaf, reached_.leaves().index(leaf)); }
-  void join_streams(std::span<Cell* const> sums);
+  void join_streams(std::span<Cotangent* const> sums);
   void accumulate();
 
   // Callbacks end last, after the cotangents and then the roots are released.

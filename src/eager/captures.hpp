@@ -18,12 +18,12 @@ namespace tidu::eager::detail {
 /// time for different nodes.
 class Captures {
  public:
-  Captures(const OperandTable& table, std::size_t requests) : table_(table), cells_(requests, nullptr) {}
+  Captures(const OperandTable& table, std::size_t requests) : table_(table), cotangents_(requests, nullptr) {}
   Captures(const Captures&) = delete;
   Captures& operator=(const Captures&) = delete;
   ~Captures() {
-    for (Cell* cell : cells_)
-      if (cell != nullptr) destroy_cell(table_, cell);
+    for (Cotangent* cotangent : cotangents_)
+      if (cotangent != nullptr) destroy_cotangent(table_, cotangent);
   }
 
   /// An output of `node` is the value with that number among the requested ones.
@@ -32,22 +32,22 @@ class Captures {
   }
   bool contains(const Node& node, std::uint32_t slot) const { return requests_.contains({&node, slot}); }
   /// Copies the cotangents of requested outputs of the node.
-  void take(const Node& node, std::span<Cell* const> by_slot, const Cotangents& cotangents) {
+  void take(const Node& node, std::span<Cotangent* const> by_slot, const Cotangents& cotangents) {
     for (auto at = requests_.lower_bound({&node, 0}); at != requests_.end() && at->first.first == &node;
          ++at) {
-      const Cell* cell = by_slot[at->first.second];
-      if (cell != nullptr) cells_[at->second] = cotangents.duplicate(*cell);
+      const Cotangent* cotangent = by_slot[at->first.second];
+      if (cotangent != nullptr) cotangents_[at->second] = cotangents.duplicate(*cotangent);
     }
   }
   /// By request; null: none, or a leaf's.
-  std::span<Cell* const> cells() const { return cells_; }
+  std::span<Cotangent* const> cotangents() const { return cotangents_; }
   /// The caller becomes the owner.
-  Cell* release(std::size_t request) { return std::exchange(cells_[request], nullptr); }
+  Cotangent* release(std::size_t request) { return std::exchange(cotangents_[request], nullptr); }
 
  private:
   const OperandTable& table_;
   std::map<std::pair<const Node*, std::uint32_t>, std::uint32_t> requests_;  // by node and slot
-  std::vector<Cell*> cells_;
+  std::vector<Cotangent*> cotangents_;
 };
 
 }  // namespace tidu::eager::detail

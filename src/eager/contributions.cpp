@@ -9,71 +9,72 @@
 namespace tidu::eager::detail {
 
 Contributions::~Contributions() {
-  const auto destroy_all = [this](Cell*& cell) {
-    while (cell != nullptr) destroy_cell(table_, std::exchange(cell, cell->next));
+  const auto destroy_all = [this](Cotangent*& cotangent) {
+    while (cotangent != nullptr) destroy_cotangent(table_, std::exchange(cotangent, cotangent->next));
   };
   if (live_ != 0) {
     reached_.states().for_each([&](State& state) {
-      destroy_all(state.cell);
-      if (state.cells == nullptr) return;
-      for (std::uint32_t slot = 0; slot < state.node->num_outputs(); ++slot) destroy_all(state.cells[slot]);
-      delete[] state.cells;
+      destroy_all(state.cotangent);
+      if (state.cotangents == nullptr) return;
+      for (std::uint32_t slot = 0; slot < state.node->num_outputs(); ++slot)
+        destroy_all(state.cotangents[slot]);
+      delete[] state.cotangents;
     });
   }
-  for (LeafState& leaf : reached_.leaves().list()) destroy_all(leaf.cell);
+  for (LeafState& leaf : reached_.leaves().list()) destroy_all(leaf.cotangent);
 }
 
-void Contributions::add(Node& target, Cell* cell, const PrimitiveSet* set, const char*& phase) {
-  Cell* owned[] = {cell};
-  const CellGuard guard(table_, owned);
-  Cell** head = nullptr;
+void Contributions::add(Node& target, Cotangent* cotangent, const PrimitiveSet* set, const char*& phase) {
+  Cotangent* owned[] = {cotangent};
+  const CotangentGuard guard(table_, owned);
+  Cotangent** head = nullptr;
   bool failed = false;
   Placement placement = target.placement();
   if (target.is_leaf()) {
     LeafState& leaf = reached_.leaf(target);
     if (!leaf.wanted) return;
     if (leaf.set == nullptr) leaf.set = set;
-    leaf.type = cell->type;
+    leaf.type = cotangent->type;
     placement = leaf.node->placement();  // several nodes may stand for one leaf
     failed = leaf.failed;
-    head = &leaf.cell;
+    head = &leaf.cotangent;
   } else {
     State& state = reached_.state(target);
     if (!state.needed && !state.captured) return;
     failed = state.failed;
     set = &target.variant->owner->graph.primitives();
-    head = &state.cell;
+    head = &state.cotangent;
     if (folds_at_once_ && target.num_outputs() > 1) {
-      if (state.cells == nullptr) {
-        state.cells = new Cell*[target.num_outputs()]();
+      if (state.cotangents == nullptr) {
+        state.cotangents = new Cotangent*[target.num_outputs()]();
         ++live_;
       }
-      head = state.cells + cell->target_slot;
+      head = state.cotangents + cotangent->target_slot;
     }
   }
-  if (failed && folds_at_once_) return;  // the cell may hold the rest of a failed sum
-  cotangents_.move_to(*cell, placement);
+  if (failed && folds_at_once_) return;  // the cotangent may hold the rest of a failed sum
+  cotangents_.move_to(*cotangent, placement);
   owned[0] = nullptr;
   if (*head == nullptr || !folds_at_once_) {
-    cell->next = *head;
-    *head = cell;
+    cotangent->next = *head;
+    *head = cotangent;
     ++live_;
   } else {
     phase = BackwardPhase::add;
-    cotangents_.fold(*head, cell, set, reached_.representative(target));
+    cotangents_.fold(*head, cotangent, set, reached_.representative(target));
   }
 }
 
-void Contributions::take(State& state, std::span<Cell*> by_slot) const {
+void Contributions::take(State& state, std::span<Cotangent*> by_slot) const {
   std::fill(by_slot.begin(), by_slot.end(), nullptr);
   Node& node = *state.node;
   if (!folds_at_once_) {
-    cotangents_.fold_waiting(state.cell, by_slot, &node.variant->owner->graph.primitives(), node);
+    cotangents_.fold_waiting(state.cotangent, by_slot, &node.variant->owner->graph.primitives(), node);
   } else if (by_slot.size() == 1) {
-    by_slot[0] = std::exchange(state.cell, nullptr);
-  } else if (state.cells != nullptr) {
-    std::copy_n(state.cells, by_slot.size(), by_slot.begin());
-    delete[] std::exchange(state.cells, nullptr);
+    by_slot[0] = std::exchange(state.cotangent, nullptr);
+  } else if (state.cotangents != nullptr) {
+    std::copy_n(state.cotangents, by_slot.size(), by_slot.begin());
+    delete[] std::exchange(state.cotangents, nullptr);
   }
   if (!cotangents_.wide_accumulation) return;
   const Template& graph = *node.variant->owner;
@@ -83,12 +84,12 @@ void Contributions::take(State& state, std::span<Cell*> by_slot) const {
   }
 }
 
-void Contributions::take(LeafState& leaf, std::span<Cell*, 1> sum) const {
+void Contributions::take(LeafState& leaf, std::span<Cotangent*, 1> sum) const {
   if (folds_at_once_) {
-    std::swap(sum[0], leaf.cell);
+    std::swap(sum[0], leaf.cotangent);
   } else {
-    for (Cell* at = leaf.cell; at != nullptr; at = at->next) at->target_slot = 0;
-    cotangents_.fold_waiting(leaf.cell, sum, leaf.set, *leaf.node);
+    for (Cotangent* at = leaf.cotangent; at != nullptr; at = at->next) at->target_slot = 0;
+    cotangents_.fold_waiting(leaf.cotangent, sum, leaf.set, *leaf.node);
   }
   if (sum[0] != nullptr && cotangents_.wide_accumulation)
     cotangents_.complete_sum(*sum[0], leaf.type, leaf.set, *leaf.node);

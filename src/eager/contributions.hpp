@@ -24,13 +24,13 @@ class Contributions {
 
   /// They do not arrive in the order in which they are added. Call it before the first add().
   void list_until_taken() { folds_at_once_ = false; }
-  /// Takes `cell`, a cotangent of an output of `target`, also if it throws. `phase`: the present phase, for
-  /// messages.
-  void add(Node& target, Cell* cell, const PrimitiveSet* set, const char*& phase);
+  /// Takes `cotangent`, a cotangent of an output of `target`, also if it throws. `phase`: the present phase,
+  /// for messages.
+  void add(Node& target, Cotangent* cotangent, const PrimitiveSet* set, const char*& phase);
   /// Moves the cotangents of a node's outputs, each the sum of its contributions, to `by_slot`.
-  void take(State& state, std::span<Cell*> by_slot) const;
+  void take(State& state, std::span<Cotangent*> by_slot) const;
   /// Moves the cotangent of a leaf to `sum`.
-  void take(LeafState& leaf, std::span<Cell*, 1> sum) const;
+  void take(LeafState& leaf, std::span<Cotangent*, 1> sum) const;
   /// No cotangents are left except those of leaves. It saves the destructor a search.
   void all_taken() { live_ = 0; }
 

@@ -85,18 +85,18 @@ Cotangents::Cotangents(const BackwardRequest& backward_request)
       options_(backward_request.options),
       table_(backward_request.host.table) {}
 
-void Cotangents::move_to(Cell& cell, Placement placement) const {
-  const Placement from{cell.device, cell.stream};
+void Cotangents::move_to(Cotangent& cotangent, Placement placement) const {
+  const Placement from{cotangent.device, cotangent.stream};
   if (from == placement) return;
   if (const Event event = host_.record(from)) host_.wait(placement, event);
-  cell.device = placement.device;
-  cell.stream = placement.stream;
+  cotangent.device = placement.device;
+  cotangent.stream = placement.stream;
 }
 
 // See Note [Wide accumulation] in linearize/transpose.cpp.
-void Cotangents::fold(Cell* into, Cell* from, const PrimitiveSet* set, const Node& target) const {
-  Cell* used[] = {from};
-  const CellGuard guard(table_, used);
+void Cotangents::fold(Cotangent* into, Cotangent* from, const PrimitiveSet* set, const Node& target) const {
+  Cotangent* used[] = {from};
+  const CotangentGuard guard(table_, used);
   if (wide_accumulation && has_16_bits(from->type) && can_convert(set)) {
     const DType wide = accumulation_dtype(from->type.dtype());
     if (into->type != from->type.with_dtype(wide)) {
@@ -105,8 +105,8 @@ void Cotangents::fold(Cell* into, Cell* from, const PrimitiveSet* set, const Nod
         into->next = std::exchange(used[0], nullptr);
         return;
       }
-      Cell* second[] = {std::exchange(into->next, nullptr)};
-      const CellGuard second_guard(table_, second);
+      Cotangent* second[] = {std::exchange(into->next, nullptr)};
+      const CotangentGuard second_guard(table_, second);
       convert(*into, wide, *set, target);
       convert(*second[0], wide, *set, target);
       add(*into, *second[0], set, target.placement());
@@ -116,11 +116,11 @@ void Cotangents::fold(Cell* into, Cell* from, const PrimitiveSet* set, const Nod
   add(*into, *from, set, target.placement());
 }
 
-void Cotangents::complete_narrow_sum(Cell& sum, Type type, const PrimitiveSet* set,
+void Cotangents::complete_narrow_sum(Cotangent& sum, Type type, const PrimitiveSet* set,
                                      const Node& target) const {
   if (sum.next != nullptr) {
-    Cell* second[] = {std::exchange(sum.next, nullptr)};
-    const CellGuard guard(table_, second);
+    Cotangent* second[] = {std::exchange(sum.next, nullptr)};
+    const CotangentGuard guard(table_, second);
     add(sum, *second[0], set, target.placement());
   } else if (has_16_bits(type) && sum.type == type.with_dtype(accumulation_dtype(type.dtype()))) {
     convert(sum, type.dtype(), *set, target);
@@ -129,40 +129,43 @@ void Cotangents::complete_narrow_sum(Cell& sum, Type type, const PrimitiveSet* s
   }
 }
 
-void Cotangents::convert(Cell& cell, DType dtype, const PrimitiveSet& set, const Node& target) const {
+void Cotangents::convert(Cotangent& cotangent, DType dtype, const PrimitiveSet& set,
+                         const Node& target) const {
   const Placement placement = target.placement();
   const NodeView view(ref(&target));
-  const SmallGraph conversion(set, cell.type, dtype);
+  const SmallGraph conversion(set, cotangent.type, dtype);
   const RecordedGraph& graph = *conversion.get();
-  const void* const input = cell.operand();
+  const void* const input = cotangent.operand();
   OperandBuffer converted(table_, 1);
   host_.execute_forward({graph.graph(), graph.slot(), placement, &view}, {&input, 1}, converted.data());
   converted.filled = true;
-  if (creates_graph && cell.trace != nullptr)
-    record_in_place(cell, graph, std::array{RecordInput{cell.key, cell.trace, true, input}}, placement);
-  table_.destroy(cell.operand());
-  converted.take(0, cell.operand());
-  cell.type = cell.type.with_dtype(dtype);
-  cell.device = placement.device;
-  cell.stream = placement.stream;
+  if (creates_graph && cotangent.trace != nullptr)
+    record_in_place(cotangent, graph, std::array{RecordInput{cotangent.key, cotangent.trace, true, input}},
+                    placement);
+  table_.destroy(cotangent.operand());
+  converted.take(0, cotangent.operand());
+  cotangent.type = cotangent.type.with_dtype(dtype);
+  cotangent.device = placement.device;
+  cotangent.stream = placement.stream;
 }
 
-// Sets the identity of the cell on the tape: the result of an invocation.
-void Cotangents::record_in_place(Cell& cell, const RecordedGraph& graph, std::span<const RecordInput> inputs,
-                                 Placement placement) const {
+// Sets the identity of the cotangent on the tape: the result of an invocation.
+void Cotangents::record_in_place(Cotangent& cotangent, const RecordedGraph& graph,
+                                 std::span<const RecordInput> inputs, Placement placement) const {
   bool active = false;
   Node* node = request_.recorder->record({graph.shared(), inputs, {}, {}, placement, {}}, &active);
-  Trace before = Trace::adopt(std::exchange(cell.trace, node));
-  if (node != nullptr) cell.key = node->first_key;
-  cell.slot = 0;
+  Trace before = Trace::adopt(std::exchange(cotangent.trace, node));
+  if (node != nullptr) cotangent.key = node->first_key;
+  cotangent.slot = 0;
 }
 
-void Cotangents::add(Cell& into, const Cell& from, const PrimitiveSet* set, Placement placement) const {
+void Cotangents::add(Cotangent& into, const Cotangent& from, const PrimitiveSet* set,
+                     Placement placement) const {
   into.type = from.type;  // that of a leaf's seed is a guess where the executor describes nothing
   // A leaf without readers has no known set; a recorded seed has one.
-  for (const Cell* cell : {static_cast<const Cell*>(&into), &from}) {
-    if (set == nullptr && cell->trace != nullptr && !node_of(cell->trace)->is_leaf())
-      set = &node_of(cell->trace)->variant->owner->graph.primitives();
+  for (const Cotangent* cotangent : {static_cast<const Cotangent*>(&into), &from}) {
+    if (set == nullptr && cotangent->trace != nullptr && !node_of(cotangent->trace)->is_leaf())
+      set = &node_of(cotangent->trace)->variant->owner->graph.primitives();
   }
   std::optional<SmallGraph> sum;
   if (set != nullptr) sum.emplace(*set, into.type);
@@ -190,7 +193,7 @@ void Cotangents::add(Cell& into, const Cell& from, const PrimitiveSet* set, Plac
     options_.profile->add({ProfilePhase::add,
                            "add",
                            {},
-                           from.sequence == Cell::of_seed ? 0 : from.sequence,
+                           from.sequence == Cotangent::of_seed ? 0 : from.sequence,
                            host_.bytes(into.operand()),
                            begin,
                            options_.profile->now(),
@@ -199,34 +202,35 @@ void Cotangents::add(Cell& into, const Cell& from, const PrimitiveSet* set, Plac
   }
 }
 
-Cell* Cotangents::duplicate(const Cell& cell) const {
-  Cell* made = copy_cell(table_, cell.type, cell.operand());
-  made->key = cell.key;
-  made->trace = cell.trace;
+Cotangent* Cotangents::duplicate(const Cotangent& cotangent) const {
+  Cotangent* made = copy_cotangent(table_, cotangent.type, cotangent.operand());
+  made->key = cotangent.key;
+  made->trace = cotangent.trace;
   if (made->trace != nullptr) retain(made->trace);
-  made->slot = cell.slot;
-  made->device = cell.device;
-  made->stream = cell.stream;
+  made->slot = cotangent.slot;
+  made->device = cotangent.device;
+  made->stream = cotangent.stream;
   return made;
 }
 
-void Cotangents::fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set,
+void Cotangents::fold_waiting(Cotangent*& waiting, std::span<Cotangent*> by_slot, const PrimitiveSet* set,
                               const Node& target) const {
   std::size_t count = 0;
-  for (const Cell* at = waiting; at != nullptr; at = at->next) ++count;
-  std::vector<Cell*> cells;
-  cells.reserve(count);  // if it throws, waiting cells stay where they are
-  for (Cell* at = std::exchange(waiting, nullptr); at != nullptr; at = at->next) cells.push_back(at);
-  for (Cell* cell : cells) cell->next = nullptr;
-  const CellGuard guard(table_, cells);
-  std::sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {
+  for (const Cotangent* at = waiting; at != nullptr; at = at->next) ++count;
+  std::vector<Cotangent*> cotangents;
+  cotangents.reserve(count);  // if it throws, waiting cotangents stay where they are
+  for (Cotangent* at = std::exchange(waiting, nullptr); at != nullptr; at = at->next)
+    cotangents.push_back(at);
+  for (Cotangent* cotangent : cotangents) cotangent->next = nullptr;
+  const CotangentGuard guard(table_, cotangents);
+  std::sort(cotangents.begin(), cotangents.end(), [](const Cotangent* a, const Cotangent* b) {
     if (a->target_slot != b->target_slot) return a->target_slot < b->target_slot;
     if (a->sequence != b->sequence) return a->sequence > b->sequence;
     return a->source != b->source ? a->source > b->source : a->edge > b->edge;
   });
-  for (Cell*& cell : cells) {
-    Cell*& into = by_slot[cell->target_slot];
-    Cell* from = std::exchange(cell, nullptr);
+  for (Cotangent*& cotangent : cotangents) {
+    Cotangent*& into = by_slot[cotangent->target_slot];
+    Cotangent* from = std::exchange(cotangent, nullptr);
     if (into == nullptr) {
       into = from;
     } else {
@@ -235,17 +239,17 @@ void Cotangents::fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const Pr
   }
 }
 
-std::optional<Type> Cotangents::learn_from(const Cell& seed) {
+std::optional<Type> Cotangents::learn_from(const Cotangent& seed) {
   const std::optional<Type> type = host_.describe(seed.operand());
   knows_types_ = knows_types_ || type;
   knows_devices_ = knows_devices_ || host_.device_of(seed.operand());
   return type;
 }
 
-void Cotangents::check_type(const Cell& cell, Type expected, const Node& node, const char* who,
+void Cotangents::check_type(const Cotangent& cotangent, Type expected, const Node& node, const char* who,
                             const char* what, std::size_t index) const {
   if (knows_types_) {
-    const std::optional<Type> type = host_.describe(cell.operand());
+    const std::optional<Type> type = host_.describe(cotangent.operand());
     if (type && *type != expected) {
       throw Error(ErrorKind::type, str('[', printable(node.name()), "] expected ", expected, " as ", who,
                                        what, ' ', index, ", got ", *type));
@@ -253,9 +257,9 @@ void Cotangents::check_type(const Cell& cell, Type expected, const Node& node, c
   }
 }
 
-void Cotangents::check_device(const Cell& cell, const Node& node, std::size_t input) const {
+void Cotangents::check_device(const Cotangent& cotangent, const Node& node, std::size_t input) const {
   if (!knows_devices_) return;
-  const std::optional<std::uint32_t> device = host_.device_of(cell.operand());
+  const std::optional<std::uint32_t> device = host_.device_of(cotangent.operand());
   if (device && *device != node.device) {
     throw Error(ErrorKind::type, str('[', printable(node.name()), "] expected the cotangent of input ", input,
                                      " on device ", node.device, ", got device ", *device));

@@ -13,56 +13,56 @@
 
 namespace tidu::eager::detail {
 
-/// Refers to the request. Its functions touch only the cells that they are given, so threads may call them at
-/// the same time. `set` is the primitive set of the program that sends a cotangent, or null; `target` is the
-/// node that receives it.
+/// Refers to the request. Its functions touch only the cotangents that they are given, so threads may call
+/// them at the same time. `set` is the primitive set of the program that sends a cotangent, or null; `target`
+/// is the node that receives it.
 class Cotangents {
  public:
   explicit Cotangents(const BackwardRequest& backward_request);
 
   /// Waits, on the device and stream of `placement`, until the cotangent is there.
-  void move_to(Cell& cell, Placement placement) const;
+  void move_to(Cotangent& cotangent, Placement placement) const;
   /// into + from, on the device of `target`; `from` is consumed in any case. A second 16-bit cotangent may be
   /// chained to `into` first, and a sum of three may be held in f32: see complete_sum().
-  void fold(Cell* into, Cell* from, const PrimitiveSet* set, const Node& target) const;
+  void fold(Cotangent* into, Cotangent* from, const PrimitiveSet* set, const Node& target) const;
   /// Adds `from` to `into`.
-  void add(Cell& into, const Cell& from, const PrimitiveSet* set, Placement placement) const;
-  /// Must be called before a sum by fold() is read: adds chained cells, and rounds the sum to `type`.
-  void complete_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target) const {
+  void add(Cotangent& into, const Cotangent& from, const PrimitiveSet* set, Placement placement) const;
+  /// Must be called before a sum by fold() is read: adds chained cotangents, and rounds the sum to `type`.
+  void complete_sum(Cotangent& sum, Type type, const PrimitiveSet* set, const Node& target) const {
     if (sum.next != nullptr || sum.type != type) complete_narrow_sum(sum, type, set, target);
   }
   /// Adds up waiting cotangents, in descending order of (sequence, source, edge) for each slot.
-  void fold_waiting(Cell*& waiting, std::span<Cell*> by_slot, const PrimitiveSet* set,
+  void fold_waiting(Cotangent*& waiting, std::span<Cotangent*> by_slot, const PrimitiveSet* set,
                     const Node& target) const;
   /// Converts the cotangent to another dtype, in place.
-  void convert(Cell& cell, DType dtype, const PrimitiveSet& set, const Node& target) const;
+  void convert(Cotangent& cotangent, DType dtype, const PrimitiveSet& set, const Node& target) const;
   /// Does the set's vocabulary have a conversion?
   static bool can_convert(const PrimitiveSet* set) {
     return set != nullptr && set->vocabulary().convert != nullptr;
   }
-  Cell* duplicate(const Cell& cell) const;
+  Cotangent* duplicate(const Cotangent& cotangent) const;
 
   /// Asks the executor what it tells about operands, of which `seed` is one. Returns its type, if the
   /// executor describes it. Must be called before other functions.
-  std::optional<Type> learn_from(const Cell& seed);
+  std::optional<Type> learn_from(const Cotangent& seed);
   /// The type of the operand, if the executor describes operands.
-  std::optional<Type> type_of(const Cell& cell) const {
-    return knows_types_ ? host_.describe(cell.operand()) : std::nullopt;
+  std::optional<Type> type_of(const Cotangent& cotangent) const {
+    return knows_types_ ? host_.describe(cotangent.operand()) : std::nullopt;
   }
   /// Throws Error (type) if the executor describes the cotangent by another type. Messages name `node`, and
   /// the cotangent by `who`, `what` and `index`.
-  void check_type(const Cell& cell, Type expected, const Node& node, const char* who, const char* what,
-                  std::size_t index) const;
+  void check_type(const Cotangent& cotangent, Type expected, const Node& node, const char* who,
+                  const char* what, std::size_t index) const;
   /// Throws Error (type) if a cotangent that a node returned is on another device than the node.
-  void check_device(const Cell& cell, const Node& node, std::size_t input) const;
+  void check_device(const Cotangent& cotangent, const Node& node, std::size_t input) const;
 
   const bool creates_graph;
   const bool wide_accumulation;  ///< requested, and supported by the executor
   const Looker looker;           ///< anomaly mode
 
  private:
-  void complete_narrow_sum(Cell& sum, Type type, const PrimitiveSet* set, const Node& target) const;
-  void record_in_place(Cell& cell, const RecordedGraph& graph, std::span<const RecordInput> inputs,
+  void complete_narrow_sum(Cotangent& sum, Type type, const PrimitiveSet* set, const Node& target) const;
+  void record_in_place(Cotangent& cotangent, const RecordedGraph& graph, std::span<const RecordInput> inputs,
                        Placement placement) const;
 
   const BackwardRequest& request_;
@@ -73,20 +73,21 @@ class Cotangents {
   bool knows_devices_ = false;  // and gives their devices
 };
 
-/// Destroys the remaining cells, and the cells chained to them.
-class CellGuard {
+/// Destroys the remaining cotangents, and the cotangents chained to them.
+class CotangentGuard {
  public:
-  CellGuard(const OperandTable& operands, std::span<Cell*> guarded) : table_(operands), cells_(guarded) {}
-  CellGuard(const CellGuard&) = delete;
-  CellGuard& operator=(const CellGuard&) = delete;
-  ~CellGuard() {
-    for (Cell* cell : cells_)
-      while (cell != nullptr) destroy_cell(table_, std::exchange(cell, cell->next));
+  CotangentGuard(const OperandTable& operands, std::span<Cotangent*> guarded)
+      : table_(operands), cotangents_(guarded) {}
+  CotangentGuard(const CotangentGuard&) = delete;
+  CotangentGuard& operator=(const CotangentGuard&) = delete;
+  ~CotangentGuard() {
+    for (Cotangent* cotangent : cotangents_)
+      while (cotangent != nullptr) destroy_cotangent(table_, std::exchange(cotangent, cotangent->next));
   }
 
  private:
   const OperandTable& table_;
-  std::span<Cell*> cells_;
+  std::span<Cotangent*> cotangents_;
 };
 
 }  // namespace tidu::eager::detail

@@ -274,8 +274,8 @@ class Explainer {
       const Requested wanted(request_.target);
       const BackwardOutcome outcome =
           run_backward({host, nullptr, roots, {&wanted, 1}, options, nullptr, nullptr, &*watch_});
-      const Cell* cell = outcome.requested[0].cell;
-      final_ = cell == nullptr ? Flow::absent : watch_->flow_of(cell->operand());
+      const Cotangent* cotangent = outcome.requested[0].cotangent;
+      final_ = cotangent == nullptr ? Flow::absent : watch_->flow_of(cotangent->operand());
     }
     if (target_is_root) final_ = Flow::there;
     return {};

@@ -69,43 +69,43 @@ Node* make_leaf(const Key& key, Placement placement) {
   return node;
 }
 
-Cell* make_cell(const OperandTable& table, Type type) {
-  return ::new (tidu::detail::pool_allocate(sizeof(Cell) + table.size)) Cell(type);
+Cotangent* make_cotangent(const OperandTable& table, Type type) {
+  return ::new (tidu::detail::pool_allocate(sizeof(Cotangent) + table.size)) Cotangent(type);
 }
-Cell* copy_cell(const OperandTable& table, Type type, const void* operand) {
-  Cell* cell = make_cell(table, type);
+Cotangent* copy_cotangent(const OperandTable& table, Type type, const void* operand) {
+  Cotangent* cotangent = make_cotangent(table, type);
   try {
-    table.copy(cell->operand(), operand);
+    table.copy(cotangent->operand(), operand);
   } catch (...) {
-    free_cell(table, cell);
+    free_cotangent(table, cotangent);
     throw;
   }
-  return cell;
+  return cotangent;
 }
-void set_recorded(Cell& cell, const EagerOutput& recorded) {
+void set_recorded(Cotangent& cotangent, const EagerOutput& recorded) {
   if (recorded.trace) {
-    cell.trace = recorded.trace.node();
-    retain(cell.trace);
+    cotangent.trace = recorded.trace.node();
+    retain(cotangent.trace);
   } else if (recorded.requires_grad && recorded.key) {
-    cell.trace = make_leaf(recorded.key, {});
+    cotangent.trace = make_leaf(recorded.key, {});
   } else {
     return;
   }
-  cell.key = recorded.key;
-  cell.slot = recorded.output_slot;
+  cotangent.key = recorded.key;
+  cotangent.slot = recorded.output_slot;
 }
-void free_cell(const OperandTable& table, Cell* cell) noexcept {
-  if (cell->trace != nullptr) release(cell->trace);
-  cell->~Cell();
-  tidu::detail::pool_deallocate(cell, sizeof(Cell) + table.size);
+void free_cotangent(const OperandTable& table, Cotangent* cotangent) noexcept {
+  if (cotangent->trace != nullptr) release(cotangent->trace);
+  cotangent->~Cotangent();
+  tidu::detail::pool_deallocate(cotangent, sizeof(Cotangent) + table.size);
 }
-void destroy_cell(const OperandTable& table, Cell* cell) noexcept {
-  table.destroy(cell->operand());
-  free_cell(table, cell);
+void destroy_cotangent(const OperandTable& table, Cotangent* cotangent) noexcept {
+  table.destroy(cotangent->operand());
+  free_cotangent(table, cotangent);
 }
 
 Accumulator::~Accumulator() {
-  if (cell != nullptr) destroy_cell(table, cell);
+  if (gradient != nullptr) destroy_cotangent(table, gradient);
 }
 
 NodeExtension& Node::extension_or_make() {
@@ -258,40 +258,40 @@ Accumulator& LeafSlot::slot() const {
 bool LeafSlot::read(void* to, EagerOutput* recorded) const {
   Accumulator& slot = this->slot();
   const std::lock_guard lock(slot.mutex);
-  if (slot.cell == nullptr) return false;
-  if (to != nullptr) slot.table.copy(to, slot.cell->operand());
-  if (recorded != nullptr && slot.cell->trace != nullptr)
-    *recorded = {slot.cell->key, Trace::share(slot.cell->trace), true, slot.cell->slot};
+  if (slot.gradient == nullptr) return false;
+  if (to != nullptr) slot.table.copy(to, slot.gradient->operand());
+  if (recorded != nullptr && slot.gradient->trace != nullptr)
+    *recorded = {slot.gradient->key, Trace::share(slot.gradient->trace), true, slot.gradient->slot};
   return true;
 }
 
 void LeafSlot::write(void* from, const EagerOutput* recorded, std::optional<Placement> placement) {
   Accumulator& slot = this->slot();
-  Cell* cell = nullptr;
+  Cotangent* cotangent = nullptr;
   if (from != nullptr) {
-    cell = copy_cell(slot.table, Type(), from);
+    cotangent = copy_cotangent(slot.table, Type(), from);
     const Placement at = placement.value_or(node_of(trace_.node())->placement());
-    cell->device = at.device;
-    cell->stream = at.stream;
+    cotangent->device = at.device;
+    cotangent->stream = at.stream;
     try {
-      if (recorded != nullptr) set_recorded(*cell, *recorded);
+      if (recorded != nullptr) set_recorded(*cotangent, *recorded);
     } catch (...) {
-      destroy_cell(slot.table, cell);
+      destroy_cotangent(slot.table, cotangent);
       throw;
     }
   }
-  put(cell, false);
+  put(cotangent, false);
 }
 
-void LeafSlot::put(Cell* cell, bool closed) {
+void LeafSlot::put(Cotangent* cotangent, bool closed) {
   Accumulator& slot = this->slot();
   {
     const std::lock_guard lock(slot.mutex);
     ++slot.changes;
     slot.closed = closed;
-    std::swap(slot.cell, cell);
+    std::swap(slot.gradient, cotangent);
   }
-  if (cell != nullptr) destroy_cell(slot.table, cell);
+  if (cotangent != nullptr) destroy_cotangent(slot.table, cotangent);
 }
 
 }  // namespace detail

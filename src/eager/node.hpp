@@ -74,7 +74,7 @@ struct Accumulator {
   ~Accumulator();
   const OperandTable& table;
   tidu::detail::LightMutex mutex;
-  Cell* cell = nullptr;
+  Cotangent* gradient = nullptr;
   std::uint64_t changes = 0;
   bool closed = false;  ///< the Leaf is gone: nothing could read or clear the slot
 };
@@ -205,14 +205,14 @@ inline const Node* node_of(const NodeCount* count) noexcept { return static_cast
 inline TraceRef ref(const Node* node) { return TraceRef(const_cast<Node*>(node)); }
 
 /// The operand is not constructed yet.
-Cell* make_cell(const OperandTable& table, Type type);
-Cell* copy_cell(const OperandTable& table, Type type, const void* operand);
-/// Records the cell as the user says; a leaf may have no trace.
-void set_recorded(Cell& cell, const EagerOutput& recorded);
+Cotangent* make_cotangent(const OperandTable& table, Type type);
+Cotangent* copy_cotangent(const OperandTable& table, Type type, const void* operand);
+/// Records the cotangent as the user says; a leaf may have no trace.
+void set_recorded(Cotangent& cotangent, const EagerOutput& recorded);
 /// Destroys the operand and releases the trace.
-void destroy_cell(const OperandTable& table, Cell* cell) noexcept;
+void destroy_cotangent(const OperandTable& table, Cotangent* cotangent) noexcept;
 /// Frees the memory only.
-void free_cell(const OperandTable& table, Cell* cell) noexcept;
+void free_cotangent(const OperandTable& table, Cotangent* cotangent) noexcept;
 
 /// Guards reads of a node's saved operands during its lifetime, unless they were freed.
 class ReadGuard {

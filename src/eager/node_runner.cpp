@@ -36,8 +36,8 @@ NodeRunner::NodeRunner(const Parts& parts)
       hooks_(parts.hooks),
       arrivals_(parts.arrivals) {}
 
-[[gnu::always_inline]] inline void NodeRunner::run_with_hooks(State& state, std::span<Cell*> incoming,
-                                                              std::span<Cell*> outgoing,
+[[gnu::always_inline]] inline void NodeRunner::run_with_hooks(State& state, std::span<Cotangent*> incoming,
+                                                              std::span<Cotangent*> outgoing,
                                                               const char*& phase) const {
   using When = CallHooks::When;
   Node& node = *state.node;
@@ -57,7 +57,7 @@ NodeRunner::NodeRunner(const Parts& parts)
     hooks_.show(When::left, node, incoming);
   }
   bool any = false;
-  for (const Cell* cell : incoming) any = any || cell != nullptr;
+  for (const Cotangent* cotangent : incoming) any = any || cotangent != nullptr;
   if (!any) return;
   run_transposed(node, incoming, outgoing, phase);
   hooks_.show(When::made, node, outgoing);
@@ -68,12 +68,12 @@ NodeRunner::NodeRunner(const Parts& parts)
   if (options_.anomaly) check_sent(cotangents_.looker, outgoing, node);
 }
 
-void NodeRunner::run(State& state, std::span<Cell*> outgoing, bool moves) const {
+void NodeRunner::run(State& state, std::span<Cotangent*> outgoing, bool moves) const {
   Node& node = *state.node;
   for (std::uint32_t e = 0; e < node.num_edges; ++e) prefetch(*node.edges()[e].target);
-  ShortArray<Cell*, 4> cells(node.num_outputs());
-  const std::span<Cell*> incoming(cells.data(), cells.size());
-  const CellGuard guard(table_, incoming);
+  ShortArray<Cotangent*, 4> cotangents(node.num_outputs());
+  const std::span<Cotangent*> incoming(cotangents.data(), cotangents.size());
+  const CotangentGuard guard(table_, incoming);
   const char* phase = BackwardPhase::add;
   try {
     contributions_.take(state, incoming);
@@ -89,13 +89,13 @@ void NodeRunner::run(State& state, std::span<Cell*> outgoing, bool moves) const 
 
 // Before they are delivered, which one thread does at a time: an executor's waits may take long, and call
 // backward. Cotangents that are not wanted are released here for the same reason.
-void NodeRunner::move_outgoing(const Node& node, std::span<Cell*> outgoing) const {
+void NodeRunner::move_outgoing(const Node& node, std::span<Cotangent*> outgoing) const {
   const bool selective = reached_.is_selective();
   for (std::uint32_t e = 0; e < node.num_edges; ++e) {
     if (outgoing[e] == nullptr) continue;
     const Edge& edge = node.edges()[e];
     if (selective && !reached_.is_wanted(edge)) {
-      destroy_cell(table_, std::exchange(outgoing[e], nullptr));
+      destroy_cotangent(table_, std::exchange(outgoing[e], nullptr));
     } else {
       const Node& target =
           edge.target->is_leaf() ? *reached_.leaves().find(edge.target->first_key)->node : *edge.target;
@@ -104,7 +104,7 @@ void NodeRunner::move_outgoing(const Node& node, std::span<Cell*> outgoing) cons
   }
 }
 
-BackwardProgram& NodeRunner::program_of(const Node& node, std::span<Cell* const> incoming,
+BackwardProgram& NodeRunner::program_of(const Node& node, std::span<Cotangent* const> incoming,
                                         std::shared_ptr<Derivation>& keep) const {
   const Variant& variant = *node.variant;
   const bool selective = reached_.is_selective();
@@ -168,35 +168,37 @@ void NodeRunner::check_versions(const Node& node, const BackwardProgram& program
     profile(ProfilePhase::forward, node, computed.data(), program.computed.size(), begin);
 }
 
-// Moves the results into new cells. `made`: by result; `outgoing`: by edge.
-[[gnu::always_inline]] inline void NodeRunner::make_cells(const Node& node, const BackwardProgram& program,
-                                                          OperandBuffer& results, std::span<Cell*> outgoing,
-                                                          std::span<Cell*> made) const {
+// Moves the results into new cotangents. `made`: by result; `outgoing`: by edge.
+[[gnu::always_inline]] inline void NodeRunner::make_cotangents(const Node& node,
+                                                               const BackwardProgram& program,
+                                                               OperandBuffer& results,
+                                                               std::span<Cotangent*> outgoing,
+                                                               std::span<Cotangent*> made) const {
   const Template& graph = *node.variant->owner;
   for (std::size_t i = 0; i < made.size(); ++i) {
     const std::uint32_t edge = program.output_edge[i];
-    Cell* cell = make_cell(table_, graph.input_types[node.variant->edges[edge]]);
-    results.take(i, cell->operand());
-    cell->sequence = node.sequence;
-    cell->source = node.first_key.source;
-    cell->edge = edge;
-    cell->device = node.device;
-    cell->stream = node.stream;
-    made[i] = cell;
-    outgoing[edge] = cell;
+    Cotangent* cotangent = make_cotangent(table_, graph.input_types[node.variant->edges[edge]]);
+    results.take(i, cotangent->operand());
+    cotangent->sequence = node.sequence;
+    cotangent->source = node.first_key.source;
+    cotangent->edge = edge;
+    cotangent->device = node.device;
+    cotangent->stream = node.stream;
+    made[i] = cotangent;
+    outgoing[edge] = cotangent;
   }
 }
 
-[[gnu::always_inline]] inline void NodeRunner::check_cells(const Node& node,
-                                                           std::span<Cell* const> made) const {
-  for (const Cell* cell : made) {
-    const std::uint32_t input = node.variant->edges[cell->edge];
-    cotangents_.check_type(*cell, cell->type, node, "the ", "cotangent of input", input);
-    cotangents_.check_device(*cell, node, input);
+[[gnu::always_inline]] inline void NodeRunner::check_cotangents(const Node& node,
+                                                                std::span<Cotangent* const> made) const {
+  for (const Cotangent* cotangent : made) {
+    const std::uint32_t input = node.variant->edges[cotangent->edge];
+    cotangents_.check_type(*cotangent, cotangent->type, node, "the ", "cotangent of input", input);
+    cotangents_.check_device(*cotangent, node, input);
   }
 }
 
-void NodeRunner::run_transposed(Node& node, std::span<Cell*> incoming, std::span<Cell*> outgoing,
+void NodeRunner::run_transposed(Node& node, std::span<Cotangent*> incoming, std::span<Cotangent*> outgoing,
                                 const char*& phase) const {
   const ReadGuard read(node);
   if (!read.entered()) refuse_freed(node);
@@ -233,10 +235,10 @@ void NodeRunner::run_transposed(Node& node, std::span<Cell*> incoming, std::span
   if (options_.profile != nullptr) [[unlikely]]
     profile(ProfilePhase::transposed, node, results.data(), num_results, begin);
 
-  ShortArray<Cell*, 8> cells(num_results);
-  const std::span<Cell*> made(cells.data(), num_results);
-  make_cells(node, program, results, outgoing, made);
-  check_cells(node, made);
+  ShortArray<Cotangent*, 8> cotangents(num_results);
+  const std::span<Cotangent*> made(cotangents.data(), num_results);
+  make_cotangents(node, program, results, outgoing, made);
+  check_cotangents(node, made);
   if (options_.anomaly) [[unlikely]]
     look_for_anomaly(node, incoming, outgoing,
                      [&] { return first_within(host_, node, program, inputs.span()); });
@@ -249,8 +251,8 @@ void NodeRunner::run_transposed(Node& node, std::span<Cell*> incoming, std::span
 
 // The backward of a node is one invocation of (residuals, then the transposed graph) over the inputs of the
 // node and the cotangents: derivatives of residuals are not lost.
-void NodeRunner::record(const Node& node, BackwardProgram& program, std::span<Cell* const> incoming,
-                        std::byte* computed, std::span<Cell* const> results) const {
+void NodeRunner::record(const Node& node, BackwardProgram& program, std::span<Cotangent* const> incoming,
+                        std::byte* computed, std::span<Cotangent* const> results) const {
   const BackwardProgram::Recorded& recorded = node.variant->recorded(program);
   const Template& graph = *node.variant->owner;
   std::vector<RecordInput> inputs(graph.input_types.size());
@@ -272,11 +274,11 @@ void NodeRunner::record(const Node& node, BackwardProgram& program, std::span<Ce
       retained.push_back({recorded.computed[k], computed + k * table_.size});
   }
   for (const std::uint32_t slot : program.seeded_outputs) {
-    Cell* cell = incoming[slot];
-    inputs.push_back({cell->key, cell->trace, cell->trace != nullptr, cell->operand()});
+    Cotangent* cotangent = incoming[slot];
+    inputs.push_back({cotangent->key, cotangent->trace, cotangent->trace != nullptr, cotangent->operand()});
   }
   std::vector<const void*> outputs;
-  for (Cell* cell : results) outputs.push_back(cell->operand());
+  for (Cotangent* cotangent : results) outputs.push_back(cotangent->operand());
   ShortArray<bool, 16> active(results.size());
   Where where;
   where.file = node.file;
@@ -301,8 +303,8 @@ void NodeRunner::profile(ProfilePhase phase, const Node& node, std::byte* operan
                          options_.profile->now(), node.placement(), 0});
 }
 
-void NodeRunner::look_for_anomaly(Node& node, std::span<Cell* const> incoming,
-                                  std::span<Cell* const> outgoing,
+void NodeRunner::look_for_anomaly(Node& node, std::span<Cotangent* const> incoming,
+                                  std::span<Cotangent* const> outgoing,
                                   const std::function<std::string()>& within) const {
   check_backward(
       {cotangents_.looker, node, [&] { return arrivals_.path_to(node); }, incoming, outgoing, within},

@@ -38,24 +38,25 @@ class NodeRunner {
 
   /// Runs a node whose cotangents have all arrived. `outgoing` is by edge, without cotangents; `moves`: move
   /// those of the results to the devices of their targets.
-  void run(State& state, std::span<Cell*> outgoing, bool moves) const;
+  void run(State& state, std::span<Cotangent*> outgoing, bool moves) const;
 
  private:
-  void run_with_hooks(State& state, std::span<Cell*> incoming, std::span<Cell*> outgoing,
+  void run_with_hooks(State& state, std::span<Cotangent*> incoming, std::span<Cotangent*> outgoing,
                       const char*& phase) const;
-  void move_outgoing(const Node& node, std::span<Cell*> outgoing) const;
-  BackwardProgram& program_of(const Node& node, std::span<Cell* const> incoming,
+  void move_outgoing(const Node& node, std::span<Cotangent*> outgoing) const;
+  BackwardProgram& program_of(const Node& node, std::span<Cotangent* const> incoming,
                               std::shared_ptr<Derivation>& keep) const;
   void check_versions(const Node& node, const BackwardProgram& program) const;
-  void run_transposed(Node& node, std::span<Cell*> incoming, std::span<Cell*> outgoing,
+  void run_transposed(Node& node, std::span<Cotangent*> incoming, std::span<Cotangent*> outgoing,
                       const char*& phase) const;
   void compute_residuals(const Node& node, BackwardProgram& program, OperandBuffer& computed) const;
-  void make_cells(const Node& node, const BackwardProgram& program, OperandBuffer& results,
-                  std::span<Cell*> outgoing, std::span<Cell*> made) const;
-  void check_cells(const Node& node, std::span<Cell* const> made) const;
-  void record(const Node& node, BackwardProgram& program, std::span<Cell* const> incoming,
-              std::byte* computed, std::span<Cell* const> results) const;
-  void look_for_anomaly(Node& node, std::span<Cell* const> incoming, std::span<Cell* const> outgoing,
+  void make_cotangents(const Node& node, const BackwardProgram& program, OperandBuffer& results,
+                       std::span<Cotangent*> outgoing, std::span<Cotangent*> made) const;
+  void check_cotangents(const Node& node, std::span<Cotangent* const> made) const;
+  void record(const Node& node, BackwardProgram& program, std::span<Cotangent* const> incoming,
+              std::byte* computed, std::span<Cotangent* const> results) const;
+  void look_for_anomaly(Node& node, std::span<Cotangent* const> incoming,
+                        std::span<Cotangent* const> outgoing,
                         const std::function<std::string()>& within) const;
   std::int64_t now() const { return options_.profile != nullptr ? options_.profile->now() : 0; }
   void profile(ProfilePhase phase, const Node& node, std::byte* operands, std::size_t count,

@@ -272,8 +272,8 @@ bool Run::run_next(std::uint32_t device, Lock& lock) {
     } else {
       State& state = queue.pop_node();
       lock.unlock();
-      std::vector<Cell*> outgoing(state.node->num_edges, nullptr);
-      const CellGuard guard(call_.request().host.table, outgoing);
+      std::vector<Cotangent*> outgoing(state.node->num_edges, nullptr);
+      const CotangentGuard guard(call_.request().host.table, outgoing);
       call_.run_node(state, outgoing);
       lock.lock();
       call_.deliver(state, outgoing);

@@ -63,53 +63,53 @@ void Roots::check_requested() const {
 }
 
 // The given seed, or the executor's ones. `type`: of the root; null: a leaf's, which is not known.
-Cell* Roots::copy_or_make(std::size_t i, const Type* type) const {
+Cotangent* Roots::copy_or_make(std::size_t i, const Type* type) const {
   const UntypedRoot& root = request_.roots[i];
   const ErasedExecutor& host = request_.host;
   if (root.seed != nullptr)
-    return copy_cell(host.table, type != nullptr ? *type : host.describe(root.seed).value_or(Type()),
-                     root.seed);
+    return copy_cotangent(host.table, type != nullptr ? *type : host.describe(root.seed).value_or(Type()),
+                          root.seed);
   if (type == nullptr || type->size() != 1) {
     throw Error(ErrorKind::invalid_argument,
                 str("backward: expected a seed for root ", i, " (",
                     type != nullptr ? str("of type ", *type, ", ") : std::string(), node(i).describe(),
                     "), got none: only a root of one element has an implicit seed"));
   }
-  Cell* cell = make_cell(host.table, *type);
+  Cotangent* cotangent = make_cotangent(host.table, *type);
   bool made = false;
   try {
-    made = host.ones_like(*type, cell->operand());
+    made = host.ones_like(*type, cotangent->operand());
   } catch (...) {
-    free_cell(host.table, cell);
+    free_cotangent(host.table, cotangent);
     throw;
   }
-  if (made) return cell;
-  free_cell(host.table, cell);
+  if (made) return cotangent;
+  free_cotangent(host.table, cotangent);
   throw Error(ErrorKind::invalid_argument,
               str("backward: expected a seed for root ", i, " (", node(i).describe(),
                   "), got none, and the executor makes no ones"));
 }
 
-Cell* Roots::make_seed(std::size_t i, Cotangents& cotangents, Placement caller) const {
+Cotangent* Roots::make_seed(std::size_t i, Cotangents& cotangents, Placement caller) const {
   const UntypedRoot& root = request_.roots[i];
   const Node& node = this->node(i);
   const Type* const type = node.is_leaf() ? nullptr : &node.variant->owner->output_types[slots_[i]];
-  Cell* seed[] = {copy_or_make(i, type)};
-  const CellGuard guard(request_.host.table, seed);
-  Cell& cell = *seed[0];
-  const std::optional<Type> got = cotangents.learn_from(cell);
+  Cotangent* seed[] = {copy_or_make(i, type)};
+  const CotangentGuard guard(request_.host.table, seed);
+  Cotangent& cotangent = *seed[0];
+  const std::optional<Type> got = cotangents.learn_from(cotangent);
   if (type != nullptr && got && *got != *type) {
     throw Error(ErrorKind::type, str("backward: expected a seed of type ", *type, " for root ", i, " (",
                                      node.describe(), "), got ", *got));
   }
-  if (request_.options.anomaly) check_seed(cotangents.looker, cell, node);
-  cell.sequence = Cell::of_seed;
-  cell.edge = static_cast<std::uint32_t>(i);
-  cell.target_slot = slots_[i];
+  if (request_.options.anomaly) check_seed(cotangents.looker, cotangent, node);
+  cotangent.sequence = Cotangent::of_seed;
+  cotangent.edge = static_cast<std::uint32_t>(i);
+  cotangent.target_slot = slots_[i];
   const Placement placement = root.placement.value_or(caller);
-  cell.device = placement.device;
-  cell.stream = placement.stream;
-  if (request_.options.create_graph) set_recorded(cell, *root.recorded);
+  cotangent.device = placement.device;
+  cotangent.stream = placement.stream;
+  if (request_.options.create_graph) set_recorded(cotangent, *root.recorded);
   return std::exchange(seed[0], nullptr);
 }
 

@@ -27,12 +27,12 @@ class Roots {
   /// Which output of its node the root is.
   std::uint32_t slot(std::size_t root) const { return slots_[root]; }
   /// The seed of a root, at its placement or else at `caller`. The caller becomes its owner.
-  Cell* make_seed(std::size_t root, Cotangents& cotangents, Placement caller) const;
+  Cotangent* make_seed(std::size_t root, Cotangents& cotangents, Placement caller) const;
 
  private:
   void check_root(std::size_t root);
   void check_requested() const;
-  Cell* copy_or_make(std::size_t root, const Type* type) const;
+  Cotangent* copy_or_make(std::size_t root, const Type* type) const;
 
   const BackwardRequest& request_;
   std::vector<std::uint32_t> slots_;  // by root

@@ -15,7 +15,7 @@ SlotUpdate::SlotUpdate(const BackwardRequest& request, const Cotangents& cotange
                        std::span<LeafState> leaves)
     : request_(request), cotangents_(cotangents), table_(request.host.table) {
   for (LeafState& leaf : leaves)
-    if (leaf.cell != nullptr && leaf.node->accumulator() != nullptr) into_.push_back(&leaf);
+    if (leaf.cotangent != nullptr && leaf.node->accumulator() != nullptr) into_.push_back(&leaf);
   std::sort(into_.begin(), into_.end(), [](const LeafState* a, const LeafState* b) {
     return std::less<>()(a->node->accumulator(), b->node->accumulator());
   });
@@ -26,8 +26,8 @@ SlotUpdate::SlotUpdate(const BackwardRequest& request, const Cotangents& cotange
 SlotUpdate::~SlotUpdate() { destroy_sums(); }
 
 void SlotUpdate::destroy_sums() {
-  for (Cell*& sum : sums_)
-    if (sum != nullptr) destroy_cell(table_, std::exchange(sum, nullptr));
+  for (Cotangent*& sum : sums_)
+    if (sum != nullptr) destroy_cotangent(table_, std::exchange(sum, nullptr));
 }
 
 void SlotUpdate::make_sums() {
@@ -37,9 +37,9 @@ void SlotUpdate::make_sums() {
       const std::lock_guard lock(slot.mutex);
       seen_[i] = slot.changes;
       if (slot.closed) continue;
-      if (slot.cell != nullptr) sums_[i] = cotangents_.duplicate(*slot.cell);
+      if (slot.gradient != nullptr) sums_[i] = cotangents_.duplicate(*slot.gradient);
     }
-    Cell* grown = for_slot(*into_[i]);
+    Cotangent* grown = for_slot(*into_[i]);
     if (sums_[i] == nullptr) {
       sums_[i] = grown;
     } else {
@@ -55,7 +55,7 @@ bool SlotUpdate::store() {
   }
   destroy_sums();  // the former contents of the slots
   for (LeafState* leaf : into_)
-    if (leaf != nullptr) destroy_cell(table_, std::exchange(leaf->cell, nullptr));
+    if (leaf != nullptr) destroy_cotangent(table_, std::exchange(leaf->cotangent, nullptr));
   return true;
 }
 
@@ -73,16 +73,16 @@ bool SlotUpdate::swap_if_unchanged() {
       into_[i] = nullptr;
       continue;
     }
-    std::swap(sums_[i], into_[i]->node->accumulator()->cell);
+    std::swap(sums_[i], into_[i]->node->accumulator()->gradient);
     ++into_[i]->node->accumulator()->changes;
   }
   return same;
 }
 
 // `from` is released in any case.
-void SlotUpdate::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) const {
-  Cell* given[] = {from};
-  const CellGuard guard(table_, given);
+void SlotUpdate::add_to_slot(Cotangent* sum, Cotangent* from, const LeafState& leaf) const {
+  Cotangent* given[] = {from};
+  const CotangentGuard guard(table_, given);
   try {
     cotangents_.move_to(*sum, leaf.node->placement());
     std::optional<Type> held = cotangents_.type_of(*sum);
@@ -99,20 +99,20 @@ void SlotUpdate::add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) const
 }
 
 // If one of them is f32 and the other of 16 bits (see BackwardOptions::wide_slots), both become f32.
-bool SlotUpdate::widen_alike(Cell& sum, Type held, Cell& from, const LeafState& leaf) const {
+bool SlotUpdate::widen_alike(Cotangent& sum, Type held, Cotangent& from, const LeafState& leaf) const {
   if (held == from.type || !cotangents_.wide_accumulation || !cotangents_.can_convert(leaf.set)) return false;
   const auto widened = [](Type type) { return type.with_dtype(accumulation_dtype(type.dtype())); };
   if (widened(held) != widened(from.type)) return false;
   sum.type = held;
-  Cell& narrow = widened(held) == held ? from : sum;
+  Cotangent& narrow = widened(held) == held ? from : sum;
   cotangents_.convert(narrow, widened(held).dtype(), *leaf.set, *leaf.node);
   return true;
 }
 
 // A copy of the leaf's cotangent, in the form in which it is added to the slot.
-Cell* SlotUpdate::for_slot(const LeafState& leaf) const {
-  Cell* made[] = {cotangents_.duplicate(*leaf.cell)};
-  const CellGuard guard(table_, made);
+Cotangent* SlotUpdate::for_slot(const LeafState& leaf) const {
+  Cotangent* made[] = {cotangents_.duplicate(*leaf.cotangent)};
+  const CotangentGuard guard(table_, made);
   const DType wide = accumulation_dtype(made[0]->type.dtype());
   if (request_.options.wide_slots && cotangents_.wide_accumulation && wide != made[0]->type.dtype() &&
       cotangents_.can_convert(leaf.set))

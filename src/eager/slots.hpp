@@ -24,7 +24,7 @@ class SlotUpdate {
   /// Adds the cotangents to copies of what the slots hold.
   void make_sums();
   /// Null for a slot that is closed.
-  std::span<Cell* const> sums() const { return sums_; }
+  std::span<Cotangent* const> sums() const { return sums_; }
   /// Stores the sums, and destroys the cotangents that they contain. Returns false, without effect on slots,
   /// if another call changed a slot since make_sums(): repeat both.
   bool store();
@@ -32,15 +32,15 @@ class SlotUpdate {
  private:
   bool swap_if_unchanged();
   void destroy_sums();
-  void add_to_slot(Cell* sum, Cell* from, const LeafState& leaf) const;
-  bool widen_alike(Cell& sum, Type held, Cell& from, const LeafState& leaf) const;
-  Cell* for_slot(const LeafState& leaf) const;
+  void add_to_slot(Cotangent* sum, Cotangent* from, const LeafState& leaf) const;
+  bool widen_alike(Cotangent& sum, Type held, Cotangent& from, const LeafState& leaf) const;
+  Cotangent* for_slot(const LeafState& leaf) const;
 
   const BackwardRequest& request_;
   const Cotangents& cotangents_;
   const OperandTable& table_;
   std::vector<LeafState*> into_;     // in the order of the addresses of their slots; null: the slot is closed
-  std::vector<Cell*> sums_;          // as into_
+  std::vector<Cotangent*> sums_;     // as into_
   std::vector<std::uint64_t> seen_;  // the number of changes of each slot
 };
 

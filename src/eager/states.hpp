@@ -17,9 +17,9 @@ namespace tidu::eager::detail {
 
 struct State {
   Node* node;
-  State* chain;  ///< same sequence number, other recorder
-  Cell* cell;    ///< the cotangent of a node with one output, or the first of those that wait to be added
-  Cell** cells;  ///< by output, for a node with several; null until the first arrives
+  State* chain;            ///< same sequence number, other recorder
+  Cotangent* cotangent;    ///< of a node with one output, or the first of those that wait to be added
+  Cotangent** cotangents;  ///< by output, for a node with several; null until the first arrives
   std::uint32_t dependencies;
   bool needed;    ///< on a path to a wanted value, so it runs
   bool captured;  ///< one of its outputs was requested
@@ -167,7 +167,7 @@ class States {
 struct LeafState {
   Key key{};
   Node* node = nullptr;               ///< one of its nodes; one with a slot or hooks, if there is any
-  Cell* cell = nullptr;               ///< its cotangent, or the first of those that wait to be added
+  Cotangent* cotangent = nullptr;     ///< or the first of those that wait to be added
   const PrimitiveSet* set = nullptr;  ///< of a node that reads it
   Type type;                          ///< of the cotangents that arrived
   std::uint32_t dependencies = 0;

@@ -3,10 +3,11 @@
 
 namespace tidu::eager::detail {
 
-void Watch::see(When when, const Node& node, std::span<Cell* const> cells) {
+void Watch::see(When when, const Node& node, std::span<Cotangent* const> cotangents) {
   std::vector<Flow> flows;
-  flows.reserve(cells.size());
-  for (const Cell* cell : cells) flows.push_back(cell != nullptr ? flow_of(cell->operand()) : Flow::absent);
+  flows.reserve(cotangents.size());
+  for (const Cotangent* cotangent : cotangents)
+    flows.push_back(cotangent != nullptr ? flow_of(cotangent->operand()) : Flow::absent);
   const std::lock_guard<std::mutex> lock(mutex_);
   NodeFlow& seen = node.is_leaf() ? leaves_[node.first_key] : nodes_[&node];
   switch (when) {

@@ -23,8 +23,8 @@ class BackwardObserver {
     made,     ///< results of the transposed graph, by edge
     sent      ///< the same after hooks, if there are any
   };
-  /// `cells`: null if absent.
-  virtual void see(When when, const Node& node, std::span<Cell* const> cells) = 0;
+  /// `cotangents`: null if absent.
+  virtual void see(When when, const Node& node, std::span<Cotangent* const> cotangents) = 0;
 
  protected:
   ~BackwardObserver() = default;
@@ -42,7 +42,7 @@ struct NodeFlow {
 class Watch final : public BackwardObserver {
  public:
   explicit Watch(const ErasedExecutor& host) : host_(host) {}
-  void see(When when, const Node& node, std::span<Cell* const> cells) override;
+  void see(When when, const Node& node, std::span<Cotangent* const> cotangents) override;
   /// The observations of a node that is not a leaf, or null.
   const NodeFlow* find(const Node* node) const;
   /// The observations of a leaf, or null.

@@ -377,11 +377,11 @@ std::optional<Array> Array::grad(Where where) const {
   frontend_detail::require_leaf(body, "Array::grad", where);
   eager::detail::Accumulator& slot = *eager::detail::node_of(body.trace.node())->accumulator();
   const std::lock_guard lock(slot.mutex);
-  if (slot.cell == nullptr) return std::nullopt;
-  Body* const gradient = frontend_detail::make_body(*static_cast<const Tensor*>(slot.cell->operand()));
-  if (slot.cell->trace != nullptr) {
-    gradient->key = slot.cell->key;
-    gradient->trace = eager::Trace::share(slot.cell->trace);
+  if (slot.gradient == nullptr) return std::nullopt;
+  Body* const gradient = frontend_detail::make_body(*static_cast<const Tensor*>(slot.gradient->operand()));
+  if (slot.gradient->trace != nullptr) {
+    gradient->key = slot.gradient->key;
+    gradient->trace = eager::Trace::share(slot.gradient->trace);
     gradient->requires_grad = true;
   }
   return Array(Adopt{}, gradient);

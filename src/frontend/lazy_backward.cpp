@@ -13,7 +13,7 @@
 namespace tidu::frontend_detail {
 
 using eager::detail::Accumulator;
-using eager::detail::Cell;
+using eager::detail::Cotangent;
 using eager::detail::Edge;
 using Node = eager::detail::Node;
 
@@ -38,7 +38,7 @@ bool is_plain_leaf(const Node& leaf) {
   Accumulator* const slot = leaf.accumulator();
   if (slot == nullptr) return false;
   const std::lock_guard lock(slot->mutex);
-  return slot->cell == nullptr && !slot->closed;
+  return slot->gradient == nullptr && !slot->closed;
 }
 
 // Is none of the leaves the same value as another? `keys` is memory to work in.
@@ -163,9 +163,10 @@ bool ObservedBackward::name_results(const LazyTrace* trace) {
     Accumulator& slot = *leaf->accumulator();
     const std::lock_guard slot_lock(slot.mutex);
     known_.results.push_back(no_index);
-    if (slot.cell == nullptr) continue;
-    const LazyResult* const result = lazy_result(*static_cast<const Tensor*>(slot.cell->operand()), trace);
-    if (result == nullptr || result->is_deferred() || slot.cell->trace != nullptr) return false;
+    if (slot.gradient == nullptr) continue;
+    const LazyResult* const result =
+        lazy_result(*static_cast<const Tensor*>(slot.gradient->operand()), trace);
+    if (result == nullptr || result->is_deferred() || slot.gradient->trace != nullptr) return false;
     known_.results.back() = result->number();
     if (known_.results.back() < known_.first_value) return false;
   }
@@ -333,21 +334,21 @@ namespace {
 // The slots of leaves, locked in the order of their addresses, and their new gradients.
 class Slots {
  public:
-  explicit Slots(std::span<Node* const> leaves) : slots_(leaves.size()), cells_(leaves.size()) {
+  explicit Slots(std::span<Node* const> leaves) : slots_(leaves.size()), gradients_(leaves.size()) {
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       slots_[i] = leaves[i]->accumulator();
-      cells_[i] = nullptr;
+      gradients_[i] = nullptr;
     }
   }
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
   ~Slots() {
-    for (std::size_t i = 0; i < cells_.size(); ++i)
-      if (cells_[i] != nullptr) destroy_cell(eager::detail::operand_table<Tensor>, cells_[i]);
+    for (std::size_t i = 0; i < gradients_.size(); ++i)
+      if (gradients_[i] != nullptr) destroy_cotangent(eager::detail::operand_table<Tensor>, gradients_[i]);
   }
   void prepare(std::size_t i, const Tensor& gradient, const Node& leaf) {
-    cells_[i] = copy_cell(eager::detail::operand_table<Tensor>, gradient.type(), &gradient);
-    cells_[i]->stream = leaf.stream;
+    gradients_[i] = copy_cotangent(eager::detail::operand_table<Tensor>, gradient.type(), &gradient);
+    gradients_[i]->stream = leaf.stream;
   }
   // All of them, or none where one is no longer empty and open.
   bool fill() {
@@ -357,11 +358,11 @@ class Slots {
     bool empty = true;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
       sorted[i]->mutex.lock();
-      empty = empty && sorted[i]->cell == nullptr && !sorted[i]->closed;
+      empty = empty && sorted[i]->gradient == nullptr && !sorted[i]->closed;
     }
     for (std::size_t i = 0; empty && i < slots_.size(); ++i) {
-      if (cells_[i] == nullptr) continue;
-      std::swap(slots_[i]->cell, cells_[i]);
+      if (gradients_[i] == nullptr) continue;
+      std::swap(slots_[i]->gradient, gradients_[i]);
       ++slots_[i]->changes;
     }
     for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i]->mutex.unlock();
@@ -370,7 +371,7 @@ class Slots {
 
  private:
   eager::detail::ShortArray<Accumulator*, 32> slots_;
-  eager::detail::ShortArray<Cell*, 32> cells_;
+  eager::detail::ShortArray<Cotangent*, 32> gradients_;
 };
 
 }  // namespace

@@ -13,33 +13,33 @@ mutation("C2", "cotangents are folded as they come", "src/eager/cotangents.cpp",
          "    return a->source != b->source ? a->source > b->source : a->edge > b->edge;",
          "    return false;",
          ("src/eager/cotangents.cpp",
-          "std::sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {",
-          "std::stable_sort(cells.begin(), cells.end(), [](const Cell* a, const Cell* b) {"))
+          "std::sort(cotangents.begin(), cotangents.end(), [](const Cotangent* a, const Cotangent* b) {",
+          "std::stable_sort(cotangents.begin(), cotangents.end(), [](const Cotangent* a, const Cotangent* b) {"))
 mutation("C2", "ties between recorders are broken by chance", "src/eager/cotangents.cpp",
          "return a->source != b->source ? a->source > b->source : a->edge > b->edge;",
          "return a->edge != b->edge ? a->edge > b->edge : a < b;")
 mutation("C3", "cotangents are summed in a second place too", "src/eager/cotangents.cpp",
          "  host_.add_operands({into.type, graph, placement}, into.operand(), from.operand());",
-         "  Cell* second[] = {duplicate(into)};\n  const CellGuard spare(table_, second);\n"
+         "  Cotangent* second[] = {duplicate(into)};\n  const CotangentGuard spare(table_, second);\n"
          "  host_.add_operands({into.type, graph, placement}, second[0]->operand(), from.operand());\n"
          "  host_.add_operands({into.type, graph, placement}, into.operand(), from.operand());")
 mutation("C4", "what a slot holds flows into the graph", "src/eager/call.cpp",
-         "  std::swap(cells[0], leaf.cell);\n}\n",
-         "  std::swap(cells[0], leaf.cell);\n"
+         "  std::swap(cotangents[0], leaf.cotangent);\n}\n",
+         "  std::swap(cotangents[0], leaf.cotangent);\n"
          "  const Node& node = *leaf.node;\n"
-         "  if (!options_.accumulate && node.accumulator() != nullptr && node.accumulator()->cell != nullptr &&\n"
-         "      leaf.cell != nullptr)\n"
-         "    cotangents_.fold(leaf.cell, cotangents_.duplicate(*node.accumulator()->cell), leaf.set, node);\n"
+         "  if (!options_.accumulate && node.accumulator() != nullptr && node.accumulator()->gradient != nullptr &&\n"
+         "      leaf.cotangent != nullptr)\n"
+         "    cotangents_.fold(leaf.cotangent, cotangents_.duplicate(*node.accumulator()->gradient), leaf.set, node);\n"
          "}\n")
 mutation("C5", "a node without a cotangent runs", "src/eager/node_runner.cpp",
          "  if (!any) return;\n", "")
 mutation("C6", "consumed cotangents live until the end", "src/eager/node_runner.cpp",
-         "  const CellGuard guard(table_, incoming);\n  const char* phase = BackwardPhase::add;",
-         "  struct Keep {\n    Captures& captures;\n    std::span<Cell*> cells;\n    ~Keep() {\n"
-         "      for (Cell* cell : cells)\n        if (cell != nullptr) captures.keep(cell);\n    }\n"
+         "  const CotangentGuard guard(table_, incoming);\n  const char* phase = BackwardPhase::add;",
+         "  struct Keep {\n    Captures& captures;\n    std::span<Cotangent*> cotangents;\n    ~Keep() {\n"
+         "      for (Cotangent* cotangent : cotangents)\n        if (cotangent != nullptr) captures.keep(cotangent);\n    }\n"
          "  } const guard{captures_, incoming};\n  const char* phase = BackwardPhase::add;",
          ("src/eager/captures.hpp", "  /// By request; null: none, or a leaf's.\n",
-          "  void keep(Cell* cell) { cells_.push_back(cell); }\n  /// By request; null: none, or a leaf's.\n"))
+          "  void keep(Cotangent* cotangent) { cotangents_.push_back(cotangent); }\n  /// By request; null: none, or a leaf's.\n"))
 mutation("C7", "a node forgets to let go of one producer", "src/eager/node.cpp",
          "for (std::uint32_t i = 0; i < at->num_edges + at->num_passive; ++i)",
          "for (std::uint32_t i = 1; i < at->num_edges + at->num_passive; ++i)")

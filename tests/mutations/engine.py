@@ -49,8 +49,8 @@ mutation("P6", "sums of cotangents are not recorded", "src/eager/cotangents.cpp"
          "  if (creates_graph && (into.trace != nullptr || from.trace != nullptr)) {",
          "  if (false) {")
 mutation("P6", "seeds are taken for constants", "src/eager/roots.cpp",
-         "  if (request_.options.create_graph) set_recorded(cell, *root.recorded);",
-         "  if (false) set_recorded(cell, *root.recorded);")
+         "  if (request_.options.create_graph) set_recorded(cotangent, *root.recorded);",
+         "  if (false) set_recorded(cotangent, *root.recorded);")
 
 mutation("P6", "what retained values and several outputs are of is dropped", "src/eager/derive.cpp",
          "    if (plan != nullptr) use_what_later_derivatives_read();\n", "")
@@ -79,11 +79,11 @@ mutation("P7", "the callbacks after one that throws do not run", "src/eager/fina
          "        failure = std::current_exception();\n        break;")
 
 mutation("P8", "a slot is overwritten, not added to", "src/eager/slots.cpp",
-         "      if (slot.cell != nullptr) sums_[i] = cotangents_.duplicate(*slot.cell);",
-         "      if (false) sums_[i] = cotangents_.duplicate(*slot.cell);")
+         "      if (slot.gradient != nullptr) sums_[i] = cotangents_.duplicate(*slot.gradient);",
+         "      if (false) sums_[i] = cotangents_.duplicate(*slot.gradient);")
 mutation("P8", "a slot is given away before the sum is made", "src/eager/slots.cpp",
-         "      if (slot.cell != nullptr) sums_[i] = cotangents_.duplicate(*slot.cell);",
-         "      if (slot.cell != nullptr) sums_[i] = std::exchange(slot.cell, nullptr);")
+         "      if (slot.gradient != nullptr) sums_[i] = cotangents_.duplicate(*slot.gradient);",
+         "      if (slot.gradient != nullptr) sums_[i] = std::exchange(slot.gradient, nullptr);")
 mutation("P9", "a node takes 8 KB of stack", "src/eager/node_runner.cpp",
          "  const char* phase = BackwardPhase::add;\n  try {\n",
          "  const char* phase = BackwardPhase::add;\n  [[maybe_unused]] volatile char room[8192];\n  room[0] = 0;\n  try {\n")
@@ -107,8 +107,8 @@ mutation("P10", "a child after fork believes that it has the threads of its pare
          "    while (workers == nullptr) {", programs=("test_eager_threads",))
 
 mutation("P11", "nobody waits for the stream that a cotangent comes from", "src/eager/contributions.cpp",
-         "  cotangents_.move_to(*cell, placement);",
-         "  cell->device = placement.device;\n  cell->stream = placement.stream;")
+         "  cotangents_.move_to(*cotangent, placement);",
+         "  cotangent->device = placement.device;\n  cotangent->stream = placement.stream;")
 mutation("P11", "the caller does not wait at the end", "src/eager/call.cpp",
          "  join_streams({});", "")
 mutation("P11", "seeds are taken to be made where the caller is", "src/eager/roots.cpp",
@@ -116,9 +116,9 @@ mutation("P11", "seeds are taken to be made where the caller is", "src/eager/roo
          "  const Placement placement = caller;")
 
 mutation("P12", "the type of what a node returns is not checked", "src/eager/node_runner.cpp",
-         "    cotangents_.check_type(*cell, cell->type, node, \"the \", \"cotangent of input\", input);", "")
+         "    cotangents_.check_type(*cotangent, cotangent->type, node, \"the \", \"cotangent of input\", input);", "")
 mutation("P12", "its device is not checked", "src/eager/node_runner.cpp",
-         "    cotangents_.check_device(*cell, node, input);", "")
+         "    cotangents_.check_device(*cotangent, node, input);", "")
 
 mutation("P13", "the last error is kept, not the first", "src/eager/failure.hpp",
          "    if (!error_) error_ = std::move(error);",
@@ -130,7 +130,7 @@ mutation("P14", "of the values of the forward the last that is not finite is nam
          "[](const Node* a, const Node* b) { return a->sequence < b->sequence; }",
          "[](const Node* a, const Node* b) { return a->sequence > b->sequence; }")
 mutation("P14", "seeds are not looked at", "src/eager/roots.cpp",
-         "  if (request_.options.anomaly) check_seed(cotangents.looker, cell, node);", "")
+         "  if (request_.options.anomaly) check_seed(cotangents.looker, cotangent, node);", "")
 mutation("P14", "sums are not looked at", "src/eager/cotangents.cpp",
          "  if (options_.anomaly) [[unlikely]]\n    check_sum(looker, into, from.sequence);\n", "")
 

@@ -121,14 +121,14 @@ mutation("G3", "a tape that saved other operands is taken for the one that was l
          "!same_elements(tensor, values[id].tensor) || version", "tensor.type() != values[id].tensor.type() || version",
          programs=LAZY)
 mutation("G3", "slots that hold gradients are taken for empty", BACKWARD,
-         "  return slot->cell == nullptr && !slot->closed;", "  return slot->changes != 0 && !slot->closed;",
-         (BACKWARD, "empty = empty && sorted[i]->cell == nullptr && !sorted[i]->closed;",
+         "  return slot->gradient == nullptr && !slot->closed;", "  return slot->changes != 0 && !slot->closed;",
+         (BACKWARD, "empty = empty && sorted[i]->gradient == nullptr && !sorted[i]->closed;",
           "empty = empty && !sorted[i]->closed;"),
          programs=LAZY)
 mutation("G3", "slots of leaves that are gone are filled", BACKWARD,
-         "  return slot->cell == nullptr && !slot->closed;", "  return slot->cell == nullptr;",
-         (BACKWARD, "empty = empty && sorted[i]->cell == nullptr && !sorted[i]->closed;",
-          "empty = empty && sorted[i]->cell == nullptr;"),
+         "  return slot->gradient == nullptr && !slot->closed;", "  return slot->gradient == nullptr;",
+         (BACKWARD, "empty = empty && sorted[i]->gradient == nullptr && !sorted[i]->closed;",
+          "empty = empty && sorted[i]->gradient == nullptr;"),
          programs=LAZY)
 mutation("G3", "hooks of a hot tape are not called", BACKWARD,
          "return node.extension.load(std::memory_order_acquire) == nullptr && node.device == 0",

@@ -25,8 +25,8 @@ mutation("T4", "backward starts at the first output, whichever is named", "src/e
          "slots_.push_back(slot_of(TraceRef(root.node), root.key, \"backward\"));",
          "slots_.push_back(0 * slot_of(TraceRef(root.node), root.key, \"backward\"));")
 mutation("T5", "cotangents that are absent are taken for there", "src/eager/node_runner.cpp",
-         "  for (const Cell* cell : incoming) any = any || cell != nullptr;\n  if (!any) return;",
-         "  for (const Cell* cell : incoming) any = any || cell != nullptr;\n"
+         "  for (const Cotangent* cotangent : incoming) any = any || cotangent != nullptr;\n  if (!any) return;",
+         "  for (const Cotangent* cotangent : incoming) any = any || cotangent != nullptr;\n"
          "  if (!any && node.num_saved != 0)\n"
          "    host_.add_operands({Type(), nullptr, node.placement()}, node.saved(0), node.saved(0));\n"
          "  if (!any) return;")
@@ -64,4 +64,4 @@ mutation("T10", "roots may name an output that there is not", "src/eager/node.cp
 mutation("T10", "a request is answered twice", "src/eager/roots.cpp",
          "if (sorted[i].key && sorted[i].key == sorted[i + 1].key) {", "if (false) {")
 mutation("T10", "outputs that are one value get one cotangent", "src/eager/roots.cpp",
-         "cell.target_slot = slots_[i];", "cell.target_slot = 0;")
+         "cotangent.target_slot = slots_[i];", "cotangent.target_slot = 0;")

@@ -157,7 +157,7 @@ struct UntypedRoot {
 };
 struct UntypedGradient {
   Key key;
-  Cell* cell;  ///< owned by the outcome
+  Cotangent* cotangent;  ///< owned by the outcome
   Absence absence;
 };
 class BackwardObserver;
@@ -172,7 +172,7 @@ struct BackwardRequest {
   void* result = nullptr;
   BackwardObserver* observer = nullptr;  ///< called with every cotangent
 };
-/// Owns its cells.
+/// Owns its cotangents.
 class BackwardOutcome {
  public:
   explicit BackwardOutcome(const OperandTable& operands) : table(operands) {}
@@ -189,10 +189,10 @@ Gradient<Operand> typed(UntypedGradient& from) {
   Gradient<Operand> to;
   to.key = from.key;
   to.absence = from.absence;
-  if (from.cell != nullptr) {
-    to.value.emplace(std::move(*static_cast<Operand*>(from.cell->operand())));
-    if (from.cell->trace != nullptr)
-      to.recorded = {from.cell->key, Trace::share(from.cell->trace), true, from.cell->slot};
+  if (from.cotangent != nullptr) {
+    to.value.emplace(std::move(*static_cast<Operand*>(from.cotangent->operand())));
+    if (from.cotangent->trace != nullptr)
+      to.recorded = {from.cotangent->key, Trace::share(from.cotangent->trace), true, from.cotangent->slot};
   }
   return to;
 }

@@ -31,10 +31,10 @@ enum class HookKind : std::uint8_t { value, before_node, after_node, accumulate 
 namespace detail {
 
 /// A cotangent in flight, followed by the operand. Not for users.
-struct Cell {
+struct Cotangent {
   static constexpr std::uint64_t of_seed = ~std::uint64_t{0};
-  explicit Cell(Type of) : type(of) {}
-  Cell* next = nullptr;
+  explicit Cotangent(Type of) : type(of) {}
+  Cotangent* next = nullptr;
   NodeCount* trace = nullptr;  ///< counted; with create_graph
   Key key{};
   std::uint64_t sequence = 0;  ///< of the node that it comes from, or of_seed
@@ -48,23 +48,23 @@ struct Cell {
   void* operand() { return this + 1; }
   const void* operand() const { return this + 1; }
 };
-static_assert(sizeof(Cell) % 16 == 0);
+static_assert(sizeof(Cotangent) % 16 == 0);
 
 class CallHooks;
 /// The argument of a hook, untyped.
 struct HookFrame {
   CallHooks& call;
   TraceRef node;
-  std::span<Cell*> incoming;  ///< by output slot; null: absent
-  std::span<Cell*> outgoing;  ///< by edge
-  std::uint32_t slot = 0;     ///< of the value, for hooks on values
+  std::span<Cotangent*> incoming;  ///< by output slot; null: absent
+  std::span<Cotangent*> outgoing;  ///< by edge
+  std::uint32_t slot = 0;          ///< of the value, for hooks on values
 };
-void replace_cell(HookFrame& frame, Cell*& cell, void* operand, const EagerOutput* recorded);
-void drop_cell(HookFrame& frame, Cell*& cell);
+void replace_cotangent(HookFrame& frame, Cotangent*& cotangent, void* operand, const EagerOutput* recorded);
+void drop_cotangent(HookFrame& frame, Cotangent*& cotangent);
 void at_end(CallHooks& call, std::function<void()> callback);
 bool creates_graph(const HookFrame& frame);
-/// The cell of that index; `what` names the list, for messages.
-Cell*& cell_at(std::span<Cell*> cells, std::size_t index, const char* what);
+/// The cotangent of that index; `what` names the list, for messages.
+Cotangent*& cotangent_at(std::span<Cotangent*> cotangents, std::size_t index, const char* what);
 
 using UntypedHook = std::function<void(HookFrame&)>;
 
@@ -104,33 +104,33 @@ template <class Operand>
 class HookValue {
  public:
   /// For the eager layer itself.
-  HookValue(detail::HookFrame& frame, detail::Cell*& cell) : frame_(frame), cell_(cell) {}
+  HookValue(detail::HookFrame& frame, detail::Cotangent*& cotangent) : frame_(frame), cotangent_(cotangent) {}
   /// Is it there? An absent cotangent is a zero that was never made.
-  explicit operator bool() const { return cell_ != nullptr; }
+  explicit operator bool() const { return cotangent_ != nullptr; }
   /// Throws Error (invalid_argument) when it is absent.
   const Operand& operator*() const { return value(); }
   const Operand* operator->() const { return &value(); }
   const Operand& value() const {
-    if (cell_ == nullptr)
+    if (cotangent_ == nullptr)
       throw Error(ErrorKind::invalid_argument,
                   "HookValue: expected a cotangent that is there, got an absent one");
-    return *static_cast<const Operand*>(cell_->operand());
+    return *static_cast<const Operand*>(cotangent_->operand());
   }
   /// With create_graph: its identity on the tape.
   EagerOutput recorded() const {
-    if (cell_ == nullptr || cell_->trace == nullptr) return {};
-    return {cell_->key, Trace::share(cell_->trace), true, cell_->slot};
+    if (cotangent_ == nullptr || cotangent_->trace == nullptr) return {};
+    return {cotangent_->key, Trace::share(cotangent_->trace), true, cotangent_->slot};
   }
   /// Replaces the cotangent; `recorded` is its record on the tape, with create_graph.
   void replace(Operand value, const EagerOutput& recorded = {}) {
-    detail::replace_cell(frame_, cell_, &value, &recorded);
+    detail::replace_cotangent(frame_, cotangent_, &value, &recorded);
   }
   /// Makes it absent: nothing flows on from here.
-  void drop() { detail::drop_cell(frame_, cell_); }
+  void drop() { detail::drop_cotangent(frame_, cotangent_); }
 
  private:
   detail::HookFrame& frame_;
-  detail::Cell*& cell_;
+  detail::Cotangent*& cotangent_;
 };
 
 /// The argument of a hook.
@@ -145,13 +145,13 @@ class HookContext {
   /// The cotangent of a value or leaf, which is the only one, whatever its output_slot(); of a node, by slot.
   /// Throws Error (invalid_argument) from num_incoming() on.
   HookValue<Operand> incoming(std::size_t slot = 0) {
-    return {frame_, detail::cell_at(frame_.incoming, slot, "incoming")};
+    return {frame_, detail::cotangent_at(frame_.incoming, slot, "incoming")};
   }
   std::size_t num_incoming() const { return frame_.incoming.size(); }
   /// After a node: the cotangents of its recorded inputs, by edge. Throws Error (invalid_argument) from
   /// num_outgoing() on, which is 0 in hooks of other kinds.
   HookValue<Operand> outgoing(std::size_t edge) {
-    return {frame_, detail::cell_at(frame_.outgoing, edge, "outgoing")};
+    return {frame_, detail::cotangent_at(frame_.outgoing, edge, "outgoing")};
   }
   std::size_t num_outgoing() const { return frame_.outgoing.size(); }
   bool creates_graph() const { return detail::creates_graph(frame_); }
@@ -222,7 +222,7 @@ class LeafSlot {
 
  private:
   Accumulator& slot() const;  ///< throws Error (invalid_argument) after a move
-  void put(Cell* cell, bool closed);
+  void put(Cotangent* cotangent, bool closed);
   Trace trace_;
 };
 }  // namespace detail
