@@ -95,7 +95,7 @@ class BackwardCall {
   const std::uint32_t depth_;
   Placement caller_{};
   bool threaded_ = false;
-  Cotangents cotangents_;
+  CotangentOps cotangents_;
   CallHooks hooks_;
   FirstError errors_;
   Roots roots_;

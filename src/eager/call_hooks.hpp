@@ -20,7 +20,7 @@ class CallHooks {
   using When = BackwardObserver::When;
 
   /// Both must outlive this object.
-  CallHooks(const BackwardRequest& request, const Cotangents& cotangents)
+  CallHooks(const BackwardRequest& request, const CotangentOps& cotangents)
       : request_(request), cotangents_(cotangents) {}
 
   /// Calls the node's hooks of a kind. `incoming`: by output slot; `outgoing`: by edge, or empty.
@@ -50,7 +50,7 @@ class CallHooks {
                   std::span<Cotangent* const> outgoing, const char* who) const;
 
   const BackwardRequest& request_;
-  const Cotangents& cotangents_;
+  const CotangentOps& cotangents_;
   FinalCallbacks callbacks_;
 };
 

@@ -32,7 +32,7 @@ class Captures {
   }
   bool contains(const Node& node, std::uint32_t slot) const { return requests_.contains({&node, slot}); }
   /// Copies the cotangents of requested outputs of the node.
-  void take(const Node& node, std::span<Cotangent* const> by_slot, const Cotangents& cotangents) {
+  void take(const Node& node, std::span<Cotangent* const> by_slot, const CotangentOps& cotangents) {
     for (auto at = requests_.lower_bound({&node, 0}); at != requests_.end() && at->first.first == &node;
          ++at) {
       const Cotangent* cotangent = by_slot[at->first.second];

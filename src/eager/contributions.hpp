@@ -16,7 +16,7 @@ namespace tidu::eager::detail {
 class Contributions {
  public:
   /// All three must outlive this object.
-  Contributions(const OperandTable& table, const Cotangents& cotangents, ReachedNodes& reached)
+  Contributions(const OperandTable& table, const CotangentOps& cotangents, ReachedNodes& reached)
       : table_(table), cotangents_(cotangents), reached_(reached) {}
   Contributions(const Contributions&) = delete;
   Contributions& operator=(const Contributions&) = delete;
@@ -36,7 +36,7 @@ class Contributions {
 
  private:
   const OperandTable& table_;
-  const Cotangents& cotangents_;
+  const CotangentOps& cotangents_;
   ReachedNodes& reached_;
   bool folds_at_once_ = true;
   std::size_t live_ = 0;  // number of cotangents, and lists by slot, that were put into states

@@ -74,7 +74,7 @@ bool has_16_bits(Type type) { return accumulation_dtype(type.dtype()) != type.dt
 
 }  // namespace
 
-Cotangents::Cotangents(const BackwardRequest& backward_request)
+CotangentOps::CotangentOps(const BackwardRequest& backward_request)
     : creates_graph(backward_request.options.create_graph),
       wide_accumulation(backward_request.options.wide_accumulation &&
                         backward_request.host.wide_accumulation()),
@@ -85,7 +85,7 @@ Cotangents::Cotangents(const BackwardRequest& backward_request)
       options_(backward_request.options),
       table_(backward_request.host.table) {}
 
-void Cotangents::move_to(Cotangent& cotangent, Placement placement) const {
+void CotangentOps::move_to(Cotangent& cotangent, Placement placement) const {
   const Placement from{cotangent.device, cotangent.stream};
   if (from == placement) return;
   if (const Event event = host_.record(from)) host_.wait(placement, event);
@@ -94,7 +94,7 @@ void Cotangents::move_to(Cotangent& cotangent, Placement placement) const {
 }
 
 // See Note [Wide accumulation] in linearize/transpose.cpp.
-void Cotangents::fold(Cotangent* into, Cotangent* from, const PrimitiveSet* set, const Node& target) const {
+void CotangentOps::fold(Cotangent* into, Cotangent* from, const PrimitiveSet* set, const Node& target) const {
   Cotangent* used[] = {from};
   const CotangentGuard guard(table_, used);
   if (wide_accumulation && has_16_bits(from->type) && can_convert(set)) {
@@ -116,8 +116,8 @@ void Cotangents::fold(Cotangent* into, Cotangent* from, const PrimitiveSet* set,
   add(*into, *from, set, target.placement());
 }
 
-void Cotangents::complete_narrow_sum(Cotangent& sum, Type type, const PrimitiveSet* set,
-                                     const Node& target) const {
+void CotangentOps::complete_narrow_sum(Cotangent& sum, Type type, const PrimitiveSet* set,
+                                       const Node& target) const {
   if (sum.next != nullptr) {
     Cotangent* second[] = {std::exchange(sum.next, nullptr)};
     const CotangentGuard guard(table_, second);
@@ -129,8 +129,8 @@ void Cotangents::complete_narrow_sum(Cotangent& sum, Type type, const PrimitiveS
   }
 }
 
-void Cotangents::convert(Cotangent& cotangent, DType dtype, const PrimitiveSet& set,
-                         const Node& target) const {
+void CotangentOps::convert(Cotangent& cotangent, DType dtype, const PrimitiveSet& set,
+                           const Node& target) const {
   const Placement placement = target.placement();
   const NodeView view(ref(&target));
   const SmallGraph conversion(set, cotangent.type, dtype);
@@ -150,8 +150,8 @@ void Cotangents::convert(Cotangent& cotangent, DType dtype, const PrimitiveSet& 
 }
 
 // Sets the identity of the cotangent on the tape: the result of an invocation.
-void Cotangents::record_in_place(Cotangent& cotangent, const RecordedGraph& graph,
-                                 std::span<const RecordInput> inputs, Placement placement) const {
+void CotangentOps::record_in_place(Cotangent& cotangent, const RecordedGraph& graph,
+                                   std::span<const RecordInput> inputs, Placement placement) const {
   bool active = false;
   Node* node = request_.recorder->record({graph.shared(), inputs, {}, {}, placement, {}}, &active);
   Trace before = Trace::adopt(std::exchange(cotangent.trace, node));
@@ -159,8 +159,8 @@ void Cotangents::record_in_place(Cotangent& cotangent, const RecordedGraph& grap
   cotangent.slot = 0;
 }
 
-void Cotangents::add(Cotangent& into, const Cotangent& from, const PrimitiveSet* set,
-                     Placement placement) const {
+void CotangentOps::add(Cotangent& into, const Cotangent& from, const PrimitiveSet* set,
+                       Placement placement) const {
   into.type = from.type;  // that of a leaf's seed is a guess where the executor describes nothing
   // A leaf without readers has no known set; a recorded seed has one.
   for (const Cotangent* cotangent : {static_cast<const Cotangent*>(&into), &from}) {
@@ -202,7 +202,7 @@ void Cotangents::add(Cotangent& into, const Cotangent& from, const PrimitiveSet*
   }
 }
 
-Cotangent* Cotangents::duplicate(const Cotangent& cotangent) const {
+Cotangent* CotangentOps::duplicate(const Cotangent& cotangent) const {
   Cotangent* made = copy_cotangent(table_, cotangent.type, cotangent.operand());
   made->key = cotangent.key;
   made->trace = cotangent.trace;
@@ -213,8 +213,8 @@ Cotangent* Cotangents::duplicate(const Cotangent& cotangent) const {
   return made;
 }
 
-void Cotangents::fold_waiting(Cotangent*& waiting, std::span<Cotangent*> by_slot, const PrimitiveSet* set,
-                              const Node& target) const {
+void CotangentOps::fold_waiting(Cotangent*& waiting, std::span<Cotangent*> by_slot, const PrimitiveSet* set,
+                                const Node& target) const {
   std::size_t count = 0;
   for (const Cotangent* at = waiting; at != nullptr; at = at->next) ++count;
   std::vector<Cotangent*> cotangents;
@@ -239,15 +239,15 @@ void Cotangents::fold_waiting(Cotangent*& waiting, std::span<Cotangent*> by_slot
   }
 }
 
-std::optional<Type> Cotangents::learn_from(const Cotangent& seed) {
+std::optional<Type> CotangentOps::learn_from(const Cotangent& seed) {
   const std::optional<Type> type = host_.describe(seed.operand());
   knows_types_ = knows_types_ || type;
   knows_devices_ = knows_devices_ || host_.device_of(seed.operand());
   return type;
 }
 
-void Cotangents::check_type(const Cotangent& cotangent, Type expected, const Node& node, const char* who,
-                            const char* what, std::size_t index) const {
+void CotangentOps::check_type(const Cotangent& cotangent, Type expected, const Node& node, const char* who,
+                              const char* what, std::size_t index) const {
   if (knows_types_) {
     const std::optional<Type> type = host_.describe(cotangent.operand());
     if (type && *type != expected) {
@@ -257,7 +257,7 @@ void Cotangents::check_type(const Cotangent& cotangent, Type expected, const Nod
   }
 }
 
-void Cotangents::check_device(const Cotangent& cotangent, const Node& node, std::size_t input) const {
+void CotangentOps::check_device(const Cotangent& cotangent, const Node& node, std::size_t input) const {
   if (!knows_devices_) return;
   const std::optional<std::uint32_t> device = host_.device_of(cotangent.operand());
   if (device && *device != node.device) {

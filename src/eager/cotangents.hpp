@@ -1,5 +1,6 @@
-// cotangents.hpp - Cotangents: what one backward call does with cotangents through the executor: it moves
-// them to other devices, adds them, converts and checks them, and records the additions for higher orders.
+// cotangents.hpp - CotangentOps: operations on cotangents that one backward call does by the executor: it
+// moves them to other devices, adds them, converts and checks them, and records the additions for higher
+// orders.
 #pragma once
 
 #include <optional>
@@ -16,9 +17,9 @@ namespace tidu::eager::detail {
 /// Refers to the request. Its functions touch only the cotangents that they are given, so threads may call
 /// them at the same time. `set` is the primitive set of the program that sends a cotangent, or null; `target`
 /// is the node that receives it.
-class Cotangents {
+class CotangentOps {
  public:
-  explicit Cotangents(const BackwardRequest& backward_request);
+  explicit CotangentOps(const BackwardRequest& backward_request);
 
   /// Waits, on the device and stream of `placement`, until the cotangent is there.
   void move_to(Cotangent& cotangent, Placement placement) const;

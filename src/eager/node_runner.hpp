@@ -26,7 +26,7 @@ class NodeRunner {
   /// The state of a call that a node takes cotangents from, or notes something in.
   struct Parts {
     const BackwardRequest& request;
-    const Cotangents& cotangents;
+    const CotangentOps& cotangents;
     ReachedNodes& reached;
     const Contributions& contributions;
     Captures& captures;
@@ -66,7 +66,7 @@ class NodeRunner {
   const ErasedExecutor& host_;
   const BackwardOptions& options_;
   const OperandTable& table_;
-  const Cotangents& cotangents_;
+  const CotangentOps& cotangents_;
   ReachedNodes& reached_;
   const Contributions& contributions_;
   Captures& captures_;

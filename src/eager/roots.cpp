@@ -90,7 +90,7 @@ Cotangent* Roots::copy_or_make(std::size_t i, const Type* type) const {
                   "), got none, and the executor makes no ones"));
 }
 
-Cotangent* Roots::make_seed(std::size_t i, Cotangents& cotangents, Placement caller) const {
+Cotangent* Roots::make_seed(std::size_t i, CotangentOps& cotangents, Placement caller) const {
   const UntypedRoot& root = request_.roots[i];
   const Node& node = this->node(i);
   const Type* const type = node.is_leaf() ? nullptr : &node.variant->owner->output_types[slots_[i]];

@@ -27,7 +27,7 @@ class Roots {
   /// Which output of its node the root is.
   std::uint32_t slot(std::size_t root) const { return slots_[root]; }
   /// The seed of a root, at its placement or else at `caller`. The caller becomes its owner.
-  Cotangent* make_seed(std::size_t root, Cotangents& cotangents, Placement caller) const;
+  Cotangent* make_seed(std::size_t root, CotangentOps& cotangents, Placement caller) const;
 
  private:
   void check_root(std::size_t root);

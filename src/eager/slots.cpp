@@ -11,7 +11,7 @@
 
 namespace tidu::eager::detail {
 
-SlotUpdate::SlotUpdate(const BackwardRequest& request, const Cotangents& cotangents,
+SlotUpdate::SlotUpdate(const BackwardRequest& request, const CotangentOps& cotangents,
                        std::span<LeafState> leaves)
     : request_(request), cotangents_(cotangents), table_(request.host.table) {
   for (LeafState& leaf : leaves)

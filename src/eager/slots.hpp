@@ -16,7 +16,7 @@ namespace tidu::eager::detail {
 class SlotUpdate {
  public:
   /// For the `leaves` that have a cotangent and a slot. All must outlive this object.
-  SlotUpdate(const BackwardRequest& request, const Cotangents& cotangents, std::span<LeafState> leaves);
+  SlotUpdate(const BackwardRequest& request, const CotangentOps& cotangents, std::span<LeafState> leaves);
   SlotUpdate(const SlotUpdate&) = delete;
   SlotUpdate& operator=(const SlotUpdate&) = delete;
   ~SlotUpdate();
@@ -37,7 +37,7 @@ class SlotUpdate {
   Cotangent* for_slot(const LeafState& leaf) const;
 
   const BackwardRequest& request_;
-  const Cotangents& cotangents_;
+  const CotangentOps& cotangents_;
   const OperandTable& table_;
   std::vector<LeafState*> into_;     // in the order of the addresses of their slots; null: the slot is closed
   std::vector<Cotangent*> sums_;     // as into_
