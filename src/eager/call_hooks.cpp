@@ -98,7 +98,7 @@ void CallHooks::check_leaf(const Node& leaf, const Cotangent* cotangent, Type be
 
 void CallHooks::check_node(const Node& node, std::span<Cotangent* const> seen, std::size_t first_slot,
                            std::span<Cotangent* const> outgoing, const char* who) const {
-  const Template& graph = *node.variant->owner;
+  const CachedGraph& graph = *node.variant->owner;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const std::size_t slot = first_slot + i;
     if (seen[i] != nullptr)

@@ -77,7 +77,7 @@ void Contributions::take(State& state, std::span<Cotangent*> by_slot) const {
     delete[] std::exchange(state.cotangents, nullptr);
   }
   if (!cotangents_.wide_accumulation) return;
-  const Template& graph = *node.variant->owner;
+  const CachedGraph& graph = *node.variant->owner;
   for (std::size_t slot = 0; slot < by_slot.size(); ++slot) {
     if (by_slot[slot] != nullptr)
       cotangents_.complete_sum(*by_slot[slot], graph.output_types[slot], &graph.graph.primitives(), node);

@@ -1,12 +1,12 @@
-// derive.cpp - from a template and a mask of active inputs to the saved operands of a node and its backward
-// programs: linearize, transpose, and divide the residuals into saved operands, rematerialized values, and
-// constants.
+// derive.cpp - from a cached graph and a mask of active inputs to the saved operands of a node and its
+// backward programs: linearize, transpose, and divide the residuals into saved operands, rematerialized
+// values, and constants.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
 
+#include "eager/cached_graph.hpp"
 #include "eager/forward_slice.hpp"
-#include "eager/template.hpp"
 #include "graph/defect.hpp"
 #include "graph/in_all.hpp"
 #include "graph/kept_bytes.hpp"
@@ -307,8 +307,8 @@ class ProgramMaker {
     program_->transposed = builder.build(outputs);
   }
 
-  // By operation of the builder: the one of the template's graph that it derives from. `values`: by value of
-  // the open graph.
+  // By operation of the builder: the one of the cached graph that it derives from. `values`: by value
+  // of the open graph.
   std::vector<std::uint32_t> origins_of(const GraphBuilder& builder, const std::vector<Value>& values) const {
     std::vector<std::uint32_t> origins(builder.num_operations(), no_index);
     const Graph& open = program_->open;

@@ -73,7 +73,7 @@ class TapeWriter {
   }
 
   void write_node(const Node& node) {
-    const detail::Template& owner = *node.variant->owner;
+    const detail::CachedGraph& owner = *node.variant->owner;
     text("op", node.name());
     if (!owner.op_name.empty()) {
       const tidu::detail::WriteGraph nested = [](std::string& out, const Graph& graph) {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "eager/template.hpp"
+#include "eager/cached_graph.hpp"
 #include "graph/light_mutex.hpp"
 #include "tidu/eager/hooks.hpp"
 #include "tidu/eager/operands.hpp"

@@ -174,7 +174,7 @@ void NodeRunner::check_versions(const Node& node, const BackwardProgram& program
                                                                OperandBuffer& results,
                                                                std::span<Cotangent*> outgoing,
                                                                std::span<Cotangent*> made) const {
-  const Template& graph = *node.variant->owner;
+  const CachedGraph& graph = *node.variant->owner;
   for (std::size_t i = 0; i < made.size(); ++i) {
     const std::uint32_t edge = program.output_edge[i];
     Cotangent* cotangent = make_cotangent(table_, graph.input_types[node.variant->edges[edge]]);
@@ -254,7 +254,7 @@ void NodeRunner::run_transposed(Node& node, std::span<Cotangent*> incoming, std:
 void NodeRunner::record(const Node& node, BackwardProgram& program, std::span<Cotangent* const> incoming,
                         std::byte* computed, std::span<Cotangent* const> results) const {
   const BackwardProgram::Recorded& recorded = node.variant->recorded(program);
-  const Template& graph = *node.variant->owner;
+  const CachedGraph& graph = *node.variant->owner;
   std::vector<RecordInput> inputs(graph.input_types.size());
   for (std::uint32_t e = 0; e < node.num_edges; ++e) {
     const Edge& edge = node.edges()[e];

@@ -30,7 +30,7 @@ std::string place(const Request& request) {
 }
 
 void check_counts(const Request& request) {
-  const Template& graph = *request.graph;
+  const CachedGraph& graph = *request.graph;
   if (request.inputs.size() != graph.input_types.size())
     refuse(request, str("expected ", graph.input_types.size(), " inputs, got ", request.inputs.size()));
   if (!request.outputs.empty() && request.outputs.size() != graph.output_types.size())

@@ -1,8 +1,8 @@
-// variant.cpp - the state of a template for a mask of active inputs: the operands that nodes save, and
+// variant.cpp - the state of a cached graph for a mask of active inputs: the operands that nodes save, and
 // derivations and backward programs by context, which are made on demand (derive.cpp).
 #include <algorithm>
 
-#include "eager/template.hpp"
+#include "eager/cached_graph.hpp"
 #include "graph/defect.hpp"
 #include "graph/kept_bytes.hpp"
 #include "tidu/graph/builder.hpp"
@@ -28,13 +28,13 @@ bool lies_in_the_graph(const Error& error) {
          kind == ErrorKind::unknown_primitive;
 }
 
-// Counts the derivation towards the bytes of its template.
-std::unique_ptr<Derivation> counted(const Template* owner, std::unique_ptr<Derivation> derivation) {
+// Counts the derivation towards the bytes of its cached graph.
+std::unique_ptr<Derivation> counted(const CachedGraph* owner, std::unique_ptr<Derivation> derivation) {
   const Linearization& made = *derivation->linearization;
   count_bytes(owner, tidu::detail::array_bytes(made.augmented) + tidu::detail::array_bytes(made.linear));
   return derivation;
 }
-std::unique_ptr<BackwardProgram> counted(const Template* owner, std::unique_ptr<BackwardProgram> program) {
+std::unique_ptr<BackwardProgram> counted(const CachedGraph* owner, std::unique_ptr<BackwardProgram> program) {
   std::size_t bytes = 0;
   for (const Graph* graph : {&program->forward, &program->transposed, &program->open})
     bytes += tidu::detail::array_bytes(*graph);
@@ -46,7 +46,8 @@ std::unique_ptr<BackwardProgram> counted(const Template* owner, std::unique_ptr<
 
 }  // namespace
 
-std::unique_ptr<Variant> Template::make_variant(std::unique_ptr<Variant> variant, ADContext* context) const {
+std::unique_ptr<Variant> CachedGraph::make_variant(std::unique_ptr<Variant> variant,
+                                                   ADContext* context) const {
   variant->owner = this;
   for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
     if (test(variant->active, i)) variant->edges.push_back(i);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "eager/template.hpp"
+#include "eager/cached_graph.hpp"
 
 namespace tidu::frontend_detail {
 namespace {

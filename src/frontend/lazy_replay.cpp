@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "eager/template.hpp"
+#include "eager/cached_graph.hpp"
 
 namespace tidu::frontend_detail {
 

@@ -14,7 +14,7 @@ namespace tidu::detail {
 enum class ForkRank : unsigned char {
   traces,
   devices,
-  templates,
+  cached_graphs,
   compiled,
   lanes_avx2,
   lanes_avx512,

@@ -1,5 +1,5 @@
 // c_forwards_threads.cpp - [C10] [T3] forwards on several threads at once, each with its own recorder, on
-// shared leaves, shared values and shared templates.
+// shared leaves, shared values and shared cached graphs.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ TEST_CASE("[C10] forwards and backwards on several threads, over shared values")
     threads.emplace_back([&, t] {
       for (std::size_t i = 0; i < rounds; ++i) {
         Tape tape;
-        // A structure that is new to every thread, so that templates are made at once too.
+        // A structure that is new to every thread, so that cached graphs are made at once too.
         Var y = tape.apply<prim::exp>({hub});
         for (std::size_t k = 0; k < i % 5; ++k) y = tape.apply<prim::mul>({y, x});
         GraphBuilder builder("layer " + std::to_string(i));

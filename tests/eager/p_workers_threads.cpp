@@ -285,7 +285,7 @@ TEST_CASE("[P10] a child after fork is not blocked by the other threads of its p
   threads.emplace_back([&] {
     for (std::int64_t n = 0; !ends; ++n) Op::make(prim::reduce_sum, {{"axes", Ints{n % 5000}}});
   });
-  threads.emplace_back([&] {  // new templates, large blocks of memory
+  threads.emplace_back([&] {  // new cached graphs, large blocks of memory
     for (std::int64_t n = 0; !ends; ++n) {
       Tape tape;
       const Var x = tape.leaf(Tensor::zeros(Type(f64, Shape{70000 + n % 7})));

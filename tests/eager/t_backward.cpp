@@ -374,16 +374,16 @@ TEST_CASE("a second backward over a structure seen before calls no rule") {
     const Var c = tape.apply<prim::mul>(b[0], b[1]);
     return tape.backward(c).at(x.who.key).value;
   };
-  const auto start = eager::template_statistics();
+  const auto start = eager::cached_graph_statistics();
   const double first = round();
-  const auto warm = eager::template_statistics();
+  const auto warm = eager::cached_graph_statistics();
   CHECK(warm.derivations > start.derivations);
   CHECK(warm.transpositions > start.transpositions);
   for (int i = 0; i < 10; ++i) CHECK(round() == first);
-  const auto after = eager::template_statistics();
+  const auto after = eager::cached_graph_statistics();
   CHECK(after.derivations == warm.derivations);
   CHECK(after.transpositions == warm.transpositions);
-  CHECK(after.templates == warm.templates);
+  CHECK(after.graphs == warm.graphs);
 }
 
 TEST_CASE("[T8] contexts whose keys never come again fill no memory, and the first ones stay cached") {
@@ -420,30 +420,31 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[T10] however many templates are in use, the store looks at few for each that comes") {
-  const std::size_t limit = eager::set_template_limit(16);
-  const auto start = eager::template_statistics();
+TEST_CASE("[T10] however many cached graphs are in use, the store looks at few for each that comes") {
+  const std::size_t limit = eager::set_cached_graph_limit(16);
+  const auto start = eager::cached_graph_statistics();
   constexpr std::uint64_t count = 3000;
   {
     std::vector<RecordedGraph> held;
     for (std::uint64_t i = 0; i < count; ++i) {
       held.push_back(graph_of(
-          1, [](std::vector<Value> v) { return std::vector{ops::sin(v[0])}; }, detail::str("template ", i)));
+          1, [](std::vector<Value> v) { return std::vector{ops::sin(v[0])}; },
+          detail::str("cached graph ", i)));
     }
-    const auto full = eager::template_statistics();
-    CHECK(full.templates >= count);
-    CHECK(full.looked_at - start.looked_at <= 4 * (start.templates + count));
+    const auto full = eager::cached_graph_statistics();
+    CHECK(full.graphs >= count);
+    CHECK(full.looked_at - start.looked_at <= 4 * (start.graphs + count));
   }
   // Unused ones are dropped when as many again would come, not later.
-  for (std::uint64_t i = 0; i < 2 * count + 2 * start.templates; ++i) {
+  for (std::uint64_t i = 0; i < 2 * count + 2 * start.graphs; ++i) {
     (void)graph_of(
-        1, [](std::vector<Value> v) { return std::vector{ops::cos(v[0])}; }, detail::str("template ", i));
+        1, [](std::vector<Value> v) { return std::vector{ops::cos(v[0])}; }, detail::str("cached graph ", i));
   }
-  const auto after = eager::template_statistics();
+  const auto after = eager::cached_graph_statistics();
   CHECK(after.evictions - start.evictions >= count);
-  CHECK(after.templates <= start.templates + count);
-  CHECK(after.looked_at - start.looked_at <= 12 * (start.templates + count));
-  eager::set_template_limit(limit);
+  CHECK(after.graphs <= start.graphs + count);
+  CHECK(after.looked_at - start.looked_at <= 12 * (start.graphs + count));
+  eager::set_cached_graph_limit(limit);
 }
 
 }  // namespace

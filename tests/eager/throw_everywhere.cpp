@@ -1,6 +1,6 @@
 // throw_everywhere.cpp - a hook, a rule, a hook of the executor, a copy of an operand that throws, at each of
 // its calls in turn: nothing leaks, no slot changes, and the next call on the same recorder, leaves and
-// templates is right.
+// cached graphs is right.
 #include "support/support.hpp"
 #include "throwing.hpp"
 

@@ -139,10 +139,10 @@ TEST_CASE("graphs on the tape are transposed once where there is nothing of 16 b
     const Root root = root_of(sum);
     const double exact = 1 + 600 + 300 / 64.0;
     const Tensor wide = run(Wide(), {root}, keep()).at(x.first.key);
-    const std::uint64_t before = eager::template_statistics().transpositions;
+    const std::uint64_t before = eager::cached_graph_statistics().transpositions;
     const Tensor old = run(Interpreted(), {root}, keep()).at(x.first.key);
     (void)run(Wide(), {root}, narrow());
-    CHECK(eager::template_statistics().transpositions - before == (dtype == f32 ? 0 : 1));
+    CHECK(eager::cached_graph_statistics().transpositions - before == (dtype == f32 ? 0 : 1));
     CHECK(number(wide) == number(dtype == f32 ? wide : as(exact, bf16)));
     CHECK((std::abs(number(old) - exact) > 1) == (dtype == bf16));
   }

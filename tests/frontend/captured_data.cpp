@@ -16,7 +16,7 @@ class SmallCaches {
  public:
   SmallCaches() {
     compile_cache().clear();
-    templates_ = eager::set_template_bytes_limit(limit);
+    cached_graphs_ = eager::set_cached_graph_bytes_limit(limit);
     CacheLimits limits = compile_cache().limits();
     limits.bytes = limit;
     compiled_ = compile_cache().set_limits(limits);
@@ -24,12 +24,12 @@ class SmallCaches {
   SmallCaches(const SmallCaches&) = delete;
   SmallCaches& operator=(const SmallCaches&) = delete;
   ~SmallCaches() {
-    eager::set_template_bytes_limit(templates_);
+    eager::set_cached_graph_bytes_limit(cached_graphs_);
     compile_cache().set_limits(compiled_);
   }
 
  private:
-  std::size_t templates_ = 0;
+  std::size_t cached_graphs_ = 0;
   CacheLimits compiled_;
 };
 
@@ -43,7 +43,7 @@ std::size_t allocated() {
 #endif
 }
 
-std::size_t counted() { return eager::template_statistics().bytes + compile_cache().statistics().bytes; }
+std::size_t counted() { return eager::cached_graph_statistics().bytes + compile_cache().statistics().bytes; }
 
 // d/dw of sum w^2 * big by a rule that captures big, and another array of the like.
 double step_vjp(const Array& w, int i) {
@@ -135,12 +135,12 @@ TEST_CASE("a step that comes again is derived and compiled once") {
   Array w = full({elements}, 0.5).copy();
   w.set_requires_grad();
   CHECK(step_vjp(w, 7) == 0.0);
-  const eager::TemplateStatistics templates = eager::template_statistics();
+  const eager::CachedGraphStatistics before = eager::cached_graph_statistics();
   const CacheStatistics compiled = compile_cache().statistics();
   for (int i = 0; i < 5; ++i) CHECK(step_vjp(w, 7) == 0.0);
-  CHECK(eager::template_statistics().derivations == templates.derivations);
+  CHECK(eager::cached_graph_statistics().derivations == before.derivations);
   CHECK(compile_cache().statistics().misses == compiled.misses);
-  CHECK(eager::template_statistics().bytes == templates.bytes);
+  CHECK(eager::cached_graph_statistics().bytes == before.bytes);
 }
 
 }  // namespace

@@ -37,10 +37,10 @@ TEST_CASE("a loop over more positions than the nearest cache can hold makes noth
     return h;
   };
   CHECK(distance(total(), sum(m, 0)) < 1e-12);
-  const eager::TemplateStatistics before = eager::template_statistics();
+  const eager::CachedGraphStatistics before = eager::cached_graph_statistics();
   const CacheStatistics compiled = compile_cache().statistics();
   CHECK(distance(total(), sum(m, 0)) < 1e-12);
-  CHECK(eager::template_statistics().templates == before.templates);
+  CHECK(eager::cached_graph_statistics().graphs == before.graphs);
   CHECK(compile_cache().statistics().misses == compiled.misses);
 }
 

@@ -9,7 +9,7 @@ mutation("T1", "a trace that did not make the key is accepted", "src/eager/recor
 mutation("T1", "what the frontend retains is not offered to backward", "src/eager/derive.cpp",
          "for (std::size_t i = 0; i < variant_.retained.size(); ++i)\n      enter(",
          "for (std::size_t i = 0; i < 0 * variant_.retained.size(); ++i)\n      enter(")
-mutation("T2", "composite graphs of equal structure are not shared", "src/eager/template.cpp",
+mutation("T2", "composite graphs of equal structure are not shared", "src/eager/cached_graph.cpp",
          "if (!same(entry->graph->graph, graph)) continue;",
          "if (graph.num_operations() > 1 || !same(entry->graph->graph, graph)) continue;")
 mutation("T3", "all sources of keys are one", "src/eager/key.cpp",

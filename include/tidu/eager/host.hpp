@@ -109,8 +109,8 @@ class ErasedExecutorOf final : public ErasedExecutor {
   const BackwardExecutor<Operand>& executor_;
 };
 
-// Properties of nodes and templates (cached graphs) for the typed templates.
-std::size_t num_outputs(const Template* graph) noexcept;
+// Properties of nodes and cached graphs for the typed templates.
+std::size_t num_outputs(const CachedGraph* graph) noexcept;
 NodeCount* count_of(Node* node) noexcept;
 Key first_key(const NodeCount* node) noexcept;
 

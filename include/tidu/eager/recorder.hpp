@@ -100,7 +100,7 @@ class RecorderCore {
   RecorderCore& operator=(RecorderCore&& other) noexcept;
 
   struct Request {
-    const Template* graph;
+    const CachedGraph* graph;
     std::span<const RecordInput> inputs;
     std::span<const void* const> outputs;  ///< empty, or one per output
     std::span<const RecordRetained> retained;
@@ -134,13 +134,13 @@ class RecorderCore {
   std::uint64_t recorded_ = 0;
 };
 
-/// Small cache from (op, types) to a template, before RecordedGraph::of.
+/// Small cache from (op, types) to a cached graph, before RecordedGraph::of.
 class OpCache {
  public:
   OpCache();
   ~OpCache();
   OpCache(OpCache&&) noexcept;
-  const Template* find(const Op& op, std::span<const Type> types, const PrimitiveSet& set);
+  const CachedGraph* find(const Op& op, std::span<const Type> types, const PrimitiveSet& set);
 
  private:
   struct Entry;
@@ -231,16 +231,16 @@ class Recorder {
     return record(op, inputs, output, types, where, set);
   }
 
-  /// For frontends that count every nanosecond: untyped, with a template that the caller holds.
+  /// For frontends that count every nanosecond: untyped, with a cached graph that the caller holds.
   detail::RecorderCore& core() { return core_; }
 
  private:
   RecordedGraph known(const Op& op, std::span<const Type> types, const PrimitiveSet& set) {
-    const detail::Template* graph = ops_.find(op, types, set);
+    const detail::CachedGraph* graph = ops_.find(op, types, set);
     detail::retain(graph);
     return RecordedGraph(graph);
   }
-  EagerOutputs finish(const detail::Template* graph, const detail::RecorderCore::Request& request) {
+  EagerOutputs finish(const detail::CachedGraph* graph, const detail::RecorderCore::Request& request) {
     const std::size_t count = detail::num_outputs(graph);
     detail::ShortArray<bool, 16> active(count);
     const Trace trace = Trace::adopt(detail::count_of(core_.record(request, active.data())));

@@ -144,7 +144,7 @@ class CustomJvp {
 /// higher order on demand, so objects that it captures by reference have to live as long. Data that changes
 /// from call to call belongs in an argument: captured data becomes part of the graphs of f and rule, and each
 /// such graph is derived, compiled and cached by itself, up to a number of graphs and of bytes
-/// (eager::set_template_bytes_limit, compile_cache()). See ops::custom_jvp_call. Throws the errors of
+/// (eager::set_cached_graph_bytes_limit, compile_cache()). See ops::custom_jvp_call. Throws the errors of
 /// tracing; Error (type) if rule does not fit f; Error (invalid_argument) if f or rule captures an Array that
 /// is traced, or that requires a gradient (except under no_grad).
 template <class F, class Jvp>

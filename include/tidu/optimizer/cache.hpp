@@ -87,8 +87,8 @@ class CompileCache {
   /// A snapshot of the counters.
   CacheStatistics statistics() const;
   /// Drops all entries that are not being made at the moment, and returns their number. For compile_cache()
-  /// this includes the templates of recorded graphs that no tape uses (eager::clear_templates), which hold
-  /// compiled values.
+  /// this includes the cached graphs of recorded graphs that no tape uses (eager::clear_cached_graphs), which
+  /// hold compiled values.
   std::size_t clear();
   /// The present limits.
   CacheLimits limits() const;

@@ -95,7 +95,7 @@ TEST_CASE("[T7] [C7] every allocation while a structure is new may fail, and it 
     REQUIRE(Counted::live == live);
     REQUIRE(run(program, way, 0) == End::right);
     REQUIRE(Counted::live == live);
-    eager::set_template_limit(eager::set_template_limit(0));  // nothing piles up
+    eager::set_cached_graph_limit(eager::set_cached_graph_limit(0));  // nothing piles up
   }
   CHECK(k > 300);
 }

@@ -1,5 +1,5 @@
-// template_bytes.cpp - the store of templates is bounded in bytes: unused graphs with much data are dropped,
-// the longest unused first. Weak references show which graphs live, not the store's counters.
+// cached_graph_bytes.cpp - the store of cached graphs is bounded in bytes: unused graphs with much data are
+// dropped, the longest unused first. Weak references show which graphs live, not the store's counters.
 #include <algorithm>
 #include <memory>
 
@@ -11,12 +11,12 @@ namespace {
 constexpr std::int64_t elements = 1 << 13;  // 64 KiB
 constexpr std::size_t literal_bytes = elements * sizeof(double);
 
-class TemplateLimits {
+class CachedGraphLimits {
  public:
-  explicit TemplateLimits(std::size_t bytes) : bytes_(eager::set_template_bytes_limit(bytes)) {}
-  TemplateLimits(const TemplateLimits&) = delete;
-  TemplateLimits& operator=(const TemplateLimits&) = delete;
-  ~TemplateLimits() { eager::set_template_bytes_limit(bytes_); }
+  explicit CachedGraphLimits(std::size_t bytes) : bytes_(eager::set_cached_graph_bytes_limit(bytes)) {}
+  CachedGraphLimits(const CachedGraphLimits&) = delete;
+  CachedGraphLimits& operator=(const CachedGraphLimits&) = delete;
+  ~CachedGraphLimits() { eager::set_cached_graph_bytes_limit(bytes_); }
 
  private:
   std::size_t bytes_;
@@ -46,10 +46,10 @@ std::size_t count_alive(const std::vector<Weak>& graphs) {
       std::count_if(graphs.begin(), graphs.end(), [](const Weak& graph) { return !graph.expired(); }));
 }
 
-TEST_CASE("templates with data are kept up to a number of bytes") {
-  eager::clear_templates();
+TEST_CASE("cached graphs with data are kept up to a number of bytes") {
+  eager::clear_cached_graphs();
   constexpr std::size_t kept = 10;
-  const TemplateLimits limits(kept * literal_bytes);
+  const CachedGraphLimits limits(kept * literal_bytes);
   for (const auto make : {graph_with_data, graph_around_data}) {
     std::vector<Weak> graphs;
     std::size_t most = 0;
@@ -61,12 +61,12 @@ TEST_CASE("templates with data are kept up to a number of bytes") {
     CHECK(most <= kept + 1);
     CHECK(most >= kept / 2);
   }
-  CHECK(eager::template_statistics().bytes <= (kept + 1) * literal_bytes);
+  CHECK(eager::cached_graph_statistics().bytes <= (kept + 1) * literal_bytes);
 }
 
-TEST_CASE("a template that is used again and again stays, and is derived once") {
-  eager::clear_templates();
-  const TemplateLimits limits(8 * literal_bytes);
+TEST_CASE("a cached graph that is used again and again stays, and is derived once") {
+  eager::clear_cached_graphs();
+  const CachedGraphLimits limits(8 * literal_bytes);
   const Tensor at = random_tensor({f64, {elements}}, 1);
   const auto gradient_with = [&](double salt) {
     Tape tape;
@@ -75,19 +75,19 @@ TEST_CASE("a template that is used again and again stays, and is derived once") 
     return gradient(backward(tape.apply(graph, {x})[0]), x).elements<double>()[0];
   };
   CHECK(gradient_with(-1.5) == -1.5);
-  const auto before = eager::template_statistics();
+  const auto before = eager::cached_graph_statistics();
   for (int i = 0; i < 50; ++i) {
     CHECK(gradient_with(i) == i);
     CHECK(gradient_with(-1.5) == -1.5);
   }
-  const auto after = eager::template_statistics();
+  const auto after = eager::cached_graph_statistics();
   CHECK(after.derivations - before.derivations == 50);
   CHECK(after.evictions - before.evictions >= 40);
 }
 
-TEST_CASE("templates that a tape uses stay beyond the limit, and go when it is gone") {
-  eager::clear_templates();
-  const TemplateLimits limits(4 * literal_bytes);
+TEST_CASE("cached graphs that a tape uses stay beyond the limit, and go when it is gone") {
+  eager::clear_cached_graphs();
+  const CachedGraphLimits limits(4 * literal_bytes);
   std::vector<Weak> graphs;
   {
     Tape tape;
@@ -99,7 +99,7 @@ TEST_CASE("templates that a tape uses stay beyond the limit, and go when it is g
       sums.push_back(tape.apply(graph, {x})[0]);
     }
     CHECK(count_alive(graphs) == 30);
-    const auto before = eager::template_statistics();
+    const auto before = eager::cached_graph_statistics();
     CHECK(before.bytes >= 30 * literal_bytes);
     for (int i = 0; i < 30; ++i)
       CHECK(gradient(backward(sums[static_cast<std::size_t>(i)]), x).elements<double>()[0] == i);
@@ -107,13 +107,13 @@ TEST_CASE("templates that a tape uses stay beyond the limit, and go when it is g
   // As many bytes as were in use, or somewhat more, are looked for before the next sweep.
   for (int i = 100; i < 120; ++i) (void)RecordedGraph::of(graph_with_data(i));
   CHECK(count_alive(graphs) <= 4);
-  CHECK(eager::template_statistics().bytes <= 5 * literal_bytes);
+  CHECK(eager::cached_graph_statistics().bytes <= 5 * literal_bytes);
 }
 
-TEST_CASE("clearing frees all unused templates, also their compiled programs and recordings") {
-  eager::clear_templates();
+TEST_CASE("clearing frees all unused cached graphs, also their compiled programs and recordings") {
+  eager::clear_cached_graphs();
   compile_cache().clear();
-  const std::size_t start = eager::template_statistics().bytes;
+  const std::size_t start = eager::cached_graph_statistics().bytes;
   std::vector<Weak> graphs;
   {
     Tape tape;
@@ -124,35 +124,35 @@ TEST_CASE("clearing frees all unused templates, also their compiled programs and
     BackwardOptions options = keep();
     options.create_graph = true;
     (void)run(cpu(), {root_of(sum)}, options, {}, &tape.recorder);
-    eager::clear_templates();
+    eager::clear_cached_graphs();
     CHECK(count_alive(graphs) == 1);
   }
-  CHECK(eager::template_statistics().bytes >= start + literal_bytes);
-  SUBCASE("the store") { CHECK(eager::clear_templates() >= 2); }  // one is of the recorded backward
+  CHECK(eager::cached_graph_statistics().bytes >= start + literal_bytes);
+  SUBCASE("the store") { CHECK(eager::clear_cached_graphs() >= 2); }  // one is of the recorded backward
   SUBCASE("everything that was compiled") { compile_cache().clear(); }
   compile_cache().clear();
   CHECK(count_alive(graphs) == 0);
-  CHECK(eager::template_statistics().bytes <= start);
+  CHECK(eager::cached_graph_statistics().bytes <= start);
 }
 
 TEST_CASE("entries of executors in a slot count") {
   struct Large {
     std::size_t kept_bytes() const { return std::size_t{1} << 20; }
   };
-  eager::clear_templates();
+  eager::clear_cached_graphs();
   const RecordedGraph graph = RecordedGraph::of(graph_with_data(0.75));
-  const std::size_t before = eager::template_statistics().bytes;
+  const std::size_t before = eager::cached_graph_statistics().bytes;
   (void)graph.slot().get<Large>(1, [] { return Large(); });
   (void)graph.slot().get<Large>(1, [] { return Large(); });
   (void)graph.slot().get<int>(2, [] { return 3; });
   // The literals of the graph may be among them.
-  const std::size_t more = eager::template_statistics().bytes - before;
+  const std::size_t more = eager::cached_graph_statistics().bytes - before;
   CHECK(more == (std::size_t{1} << 20) - literal_bytes);
 }
 
 TEST_CASE("a recorder's table of operations keeps a bounded number of bytes of data") {
-  eager::clear_templates();
-  const TemplateLimits limits(0);
+  eager::clear_cached_graphs();
+  const CachedGraphLimits limits(0);
   Recorder<Tensor> recorder(&reference());
   std::vector<Weak> inner;
   constexpr std::int64_t large = 1 << 17;  // 1 MiB

@@ -1,7 +1,7 @@
-// template.hpp - Template: the shared, cached part of RecordedGraphs: the graph of an invocation, its
+// cached_graph.hpp - CachedGraph: the shared, cached part of RecordedGraphs: the graph of an invocation, its
 // linearizations, and the backward programs.
 //
-//   Template            a closed graph, interned
+//   CachedGraph            a closed graph, interned
 //     Variant           for a mask of active inputs and a choice of retained values: what a node saves
 //       BackwardProgram for a mask of seeded outputs and wanted edges: forward part, transposed part
 //
@@ -57,7 +57,7 @@ struct SavedSource {
   enum class Kind : std::uint8_t { input, output, retained };
   Kind kind;
   std::uint32_t index;  ///< of the input, of the output, or into the retained values
-  ValueId value;        ///< of the template's graph
+  ValueId value;        ///< of the cached graph
 };
 
 /// A bit set by position.
@@ -68,7 +68,7 @@ inline Mask make_mask(std::size_t bits) { return Mask(bits / 64 + 1, 0); }
 
 /// The linearization and transposition for one context, as graphs to run.
 struct BackwardProgram {
-  Mask seeded;                    ///< by output of the template
+  Mask seeded;                    ///< by output of the cached graph
   Mask wanted;                    ///< by edge
   bool wide_accumulation = true;  ///< how it sums 16-bit cotangents
   bool has_16_bits = false;  ///< does it have 16-bit values? If not, `wide_accumulation` makes no difference
@@ -89,10 +89,10 @@ struct BackwardProgram {
   std::vector<ValueId> saved_values;    ///< by saved operand: its value in the augmented graph
   std::vector<ValueId> computed;        ///< by output of `forward`: its value in the augmented graph
   /// By operation of `forward`: its original in the augmented graph. By operation of `transposed`: the
-  /// operation of the template's graph from which it derives, or no_index.
+  /// operation of the cached graph from which it derives, or no_index.
   std::vector<std::uint32_t> forward_origins, transposed_origins;
-  /// The whole program as a graph of the template's inputs and the cotangents, for create_graph; created on
-  /// demand.
+  /// The whole program as a graph of the cached graph's inputs and the cotangents, for create_graph; created
+  /// on demand.
   struct Recorded {
     RecordedGraph graph;
     std::vector<ValueId> saved;     ///< by saved operand: its value in `graph`, or no_index
@@ -106,7 +106,7 @@ struct BackwardProgram {
   bool accumulates(bool wide) const { return wide == wide_accumulation || !has_16_bits; }
 };
 
-/// Maximum number of contexts with keys whose results a template or variant keeps. Nodes may use these
+/// Maximum number of contexts with keys whose results a cached graph or variant keeps. Nodes may use these
 /// results, so they are never dropped.
 inline constexpr std::size_t max_contexts = 64;
 
@@ -119,7 +119,7 @@ struct Derivation {
 };
 
 struct Variant {
-  const Template* owner;
+  const CachedGraph* owner;
   Mask active;  ///< by input: requires a gradient and is floating or complex
   Mask given;   ///< by input: has data; only with saves_everything
   bool outputs_given;
@@ -144,13 +144,13 @@ struct Variant {
   const BackwardProgram::Recorded& recorded(BackwardProgram& program) const;
 };
 
-class Template {
+class CachedGraph {
  public:
-  /// `of`: the operation, for a template of one operation; else null.
-  Template(Graph graph, const Op* of);
+  /// `of`: the operation, for a cached graph of one operation; else null.
+  CachedGraph(Graph graph, const Op* of);
 
   const Graph graph;
-  const std::string op_name;  ///< for a template of one operation
+  const std::string op_name;  ///< for a cached graph of one operation
   std::vector<Type> input_types;
   std::vector<Type> output_types;
   ExecutorSlot slot;
@@ -192,8 +192,8 @@ std::unique_ptr<BackwardProgram> make_program(const Variant& variant,
                                               const Mask& seeded, const Mask& wanted, bool wide_accumulation,
                                               ADContext* context, std::vector<SavedSource>* plan);
 
-/// Adds bytes that are kept with a template, which the caller holds.
-void count_bytes(const Template* graph, std::size_t bytes);
+/// Adds bytes that are kept with a cached graph, which the caller holds.
+void count_bytes(const CachedGraph* graph, std::size_t bytes);
 void count_derivation();
 void count_transposition();
 

@@ -1,6 +1,6 @@
-// template_bytes_threads.cpp - threads that make templates with their own data and share some, while the
-// store drops templates beyond its limit and is cleared: each gets its requested graph, and the memory held
-// at the end is within the limit.
+// cached_graph_bytes_threads.cpp - threads that make cached graphs with their own data and share some, while
+// the store drops cached graphs beyond its limit and is cleared: each gets its requested graph, and the
+// memory held at the end is within the limit.
 #include <atomic>
 #include <thread>
 
@@ -21,9 +21,9 @@ RecordedGraph recorded_with(double salt) {
   return RecordedGraph::of(builder.build({ops::reduce_sum(x * data, {0})}));
 }
 
-TEST_CASE("threads that make templates beyond the limit, and clear the store") {
-  eager::clear_templates();
-  const std::size_t before = eager::set_template_bytes_limit(20 * literal_bytes);
+TEST_CASE("threads that make cached graphs beyond the limit, and clear the store") {
+  eager::clear_cached_graphs();
+  const std::size_t before = eager::set_cached_graph_bytes_limit(20 * literal_bytes);
   std::atomic<int> wrong{0};
   const Tensor at = random_tensor({f64, {elements}}, 1);
   const auto work = [&](int thread) {
@@ -34,8 +34,8 @@ TEST_CASE("threads that make templates beyond the limit, and clear the store") {
       const RecordedGraph graph = recorded_with(salt);
       const Gradients<Tensor> gradients = backward(tape.apply(graph, {x})[0]);
       if (gradients.at(x.first.key).elements<double>()[0] != salt) ++wrong;
-      if (i % 20 == thread) (void)eager::clear_templates();
-      (void)eager::template_statistics();
+      if (i % 20 == thread) (void)eager::clear_cached_graphs();
+      (void)eager::cached_graph_statistics();
     }
   };
   {
@@ -45,10 +45,10 @@ TEST_CASE("threads that make templates beyond the limit, and clear the store") {
   }
   CHECK(wrong == 0);
   (void)recorded_with(-1);
-  CHECK(eager::template_statistics().bytes <= 25 * literal_bytes);
-  eager::clear_templates();
-  CHECK(eager::template_statistics().bytes <= literal_bytes);
-  eager::set_template_bytes_limit(before);
+  CHECK(eager::cached_graph_statistics().bytes <= 25 * literal_bytes);
+  eager::clear_cached_graphs();
+  CHECK(eager::cached_graph_statistics().bytes <= literal_bytes);
+  eager::set_cached_graph_bytes_limit(before);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// template.cpp - the process-wide store in which templates of equal structure are one, and the lookup of
-// variants.
-#include "eager/template.hpp"
+// cached_graph.cpp - the process-wide store in which cached graphs of equal structure are one, and the lookup
+// of variants.
+#include "eager/cached_graph.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,27 +18,27 @@ namespace tidu::eager {
 namespace detail {
 namespace {
 
-// Interned templates, each held once by the store, the longest unused last. Never destroyed: tapes in static
-// variables may outlive it. A template is in use while anybody else holds it, and then stays.
+// Interned cached graphs, each held once by the store, the longest unused last. Never destroyed: tapes in
+// static variables may outlive it. A cached graph is in use while anybody else holds it, and then stays.
 class Store {
  public:
   static Store& get() {
     static Store* const store = [] {
       auto* made = new Store;
-      tidu::detail::ForkLocks::add(tidu::detail::ForkRank::templates, made->mutex_);
+      tidu::detail::ForkLocks::add(tidu::detail::ForkRank::cached_graphs, made->mutex_);
       tidu::detail::CacheInFront::set([] { return Store::get().clear(); });
       return made;
     }();
     return *store;
   }
 
-  const Template* intern(const Graph& graph, const Op* op) {
+  const CachedGraph* intern(const Graph& graph, const Op* op) {
     const Key128 key = tidu::detail::mix(graph.structural_key(), graph.name());
-    if (const Template* const found = find(key, graph)) return found;
-    auto made = std::make_unique<Template>(graph, op);
+    if (const CachedGraph* const found = find(key, graph)) return found;
+    auto made = std::make_unique<CachedGraph>(graph, op);
     Idle idle;
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (const Template* const found = find_locked(key, graph)) return found;
+    if (const CachedGraph* const found = find_locked(key, graph)) return found;
     if (entries_.size() >= next_count_ || bytes_ + made->bytes > next_bytes_) {
       constexpr auto most = [](std::size_t limit) { return limit - limit / 4; };
       sweep(idle, most(count_limit_), most(bytes_limit_));
@@ -54,8 +54,8 @@ class Store {
     retain(made.get());
     return made.release();
   }
-  /// Counts more bytes for a template that the caller holds.
-  void count(const Template* graph, std::size_t bytes) {
+  /// Counts more bytes for a cached graph that the caller holds.
+  void count(const CachedGraph* graph, std::size_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
     graph->bytes += bytes;
     bytes_ += bytes;
@@ -74,7 +74,7 @@ class Store {
     sweep(idle, count_limit_, bytes_limit_);
     return bytes;
   }
-  // A template may hold another one, which is idle once the first is gone.
+  // A cached graph may hold another one, which is idle once the first is gone.
   std::size_t clear() {
     for (std::size_t dropped = 0;;) {
       Idle idle;
@@ -84,7 +84,7 @@ class Store {
       dropped += idle.entries.size();
     }
   }
-  TemplateStatistics statistics() {
+  CachedGraphStatistics statistics() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return {entries_.size(), derivations.load(), transpositions.load(), evictions_, looked_at_, bytes_};
   }
@@ -95,7 +95,7 @@ class Store {
  private:
   struct Entry {
     Key128 key;
-    const Template* graph;
+    const CachedGraph* graph;
   };
   using Entries = std::list<Entry>;
   // Entries to be destroyed without the lock, since users' destructors run for objects that executors kept.
@@ -108,17 +108,17 @@ class Store {
       for (const Entry& entry : entries) release(entry.graph);
     }
   };
-  // Ids of retained values are ids of the template's graph, so numbering must agree too.
+  // Ids of retained values are ids of the cached graph, so numbering must agree too.
   static bool same(const Graph& a, const Graph& b) {
     return a.name() == b.name() && a.primitives() == b.primitives() &&
            std::equal(a.inputs().begin(), a.inputs().end(), b.inputs().begin(), b.inputs().end()) &&
            structurally_equal(a, b);
   }
-  const Template* find(const Key128& key, const Graph& graph) {
+  const CachedGraph* find(const Key128& key, const Graph& graph) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return find_locked(key, graph);
   }
-  const Template* find_locked(const Key128& key, const Graph& graph) {
+  const CachedGraph* find_locked(const Key128& key, const Graph& graph) {
     const auto [first, last] = table_.equal_range(key);
     for (auto at = first; at != last; ++at) {
       const Entries::iterator entry = at->second;
@@ -131,7 +131,7 @@ class Store {
   }
   // Drops the longest unused of those that only the store holds, until no more than so many entries and bytes
   // are left. When nearly everything is in use the next sweep waits until half or a quarter as much again has
-  // come, so that it looks at few templates for each that comes.
+  // come, so that it looks at few cached graphs for each that comes.
   void sweep(Idle& idle, std::size_t max_entries, std::size_t max_bytes) {
     for (auto at = entries_.end();
          at != entries_.begin() && (entries_.size() > max_entries || bytes_ > max_bytes);) {
@@ -155,7 +155,7 @@ class Store {
   std::size_t count_limit_ = 16384, bytes_limit_ = std::size_t{256} << 20;
   // How many entries and bytes there are when the next sweep is due.
   std::size_t next_count_ = count_limit_, next_bytes_ = bytes_limit_;
-  std::size_t bytes_ = 0;  // of all templates
+  std::size_t bytes_ = 0;  // of all cached graphs
   std::uint64_t evictions_ = 0;
   std::uint64_t looked_at_ = 0;
 };
@@ -165,14 +165,14 @@ class Store {
 void count_derivation() { Store::get().derivations.fetch_add(1, std::memory_order_relaxed); }
 void count_transposition() { Store::get().transpositions.fetch_add(1, std::memory_order_relaxed); }
 
-void count_bytes(const Template* graph, std::size_t bytes) { Store::get().count(graph, bytes); }
+void count_bytes(const CachedGraph* graph, std::size_t bytes) { Store::get().count(graph, bytes); }
 
-void retain(const Template* graph) noexcept { tidu::detail::count_up(graph->references); }
-void release(const Template* graph) noexcept {
+void retain(const CachedGraph* graph) noexcept { tidu::detail::count_up(graph->references); }
+void release(const CachedGraph* graph) noexcept {
   if (tidu::detail::count_down(graph->references) == 1) delete graph;
 }
 
-Template::Template(Graph the_graph, const Op* of)
+CachedGraph::CachedGraph(Graph the_graph, const Op* of)
     : graph(std::move(the_graph)), op_name(of != nullptr ? of->name() : std::string_view()), slot(this) {
   tidu::detail::KeptBytes kept;
   kept.add(graph);
@@ -182,14 +182,14 @@ Template::Template(Graph the_graph, const Op* of)
   for (const ValueId id : graph.outputs()) output_types.push_back(graph.type(id));
 }
 
-std::string Template::name() const {
+std::string CachedGraph::name() const {
   if (!op_name.empty()) return op_name;
   return graph.name().empty() ? "graph" : graph.name();
 }
 
-const Variant& Template::variant(const Mask& active, const Mask& given, bool outputs_given,
-                                 std::span<const ValueId> retained, bool save_everything,
-                                 ADContext* context) const {
+const Variant& CachedGraph::variant(const Mask& active, const Mask& given, bool outputs_given,
+                                    std::span<const ValueId> retained, bool save_everything,
+                                    ADContext* context) const {
   const std::optional<Key128> key = key_of(context);
   const auto same = [&](const Variant& v) {
     return v.active == active && v.outputs_given == outputs_given && v.saves_everything == save_everything &&
@@ -208,7 +208,7 @@ const Variant& Template::variant(const Mask& active, const Mask& given, bool out
   return *variants_.publish(make_variant(std::move(made), context), same);
 }
 
-bool Template::keeps(ADContext* context) const {
+bool CachedGraph::keeps(ADContext* context) const {
   if (context == nullptr) return true;
   const std::optional<Key128> key = key_of(context);
   const std::optional<Key128> none = key_of(nullptr);
@@ -220,7 +220,7 @@ bool Template::keeps(ADContext* context) const {
   return key && others < max_contexts;
 }
 
-const Variant& Template::derive(std::uint64_t active, bool outputs_given) const {
+const Variant& CachedGraph::derive(std::uint64_t active, bool outputs_given) const {
   Mask mask = make_mask(graph.inputs().size());
   mask[0] = active;
   auto made = std::make_unique<Variant>();
@@ -255,7 +255,7 @@ OpCache::OpCache() = default;
 OpCache::~OpCache() = default;
 OpCache::OpCache(OpCache&&) noexcept = default;
 
-const Template* OpCache::find(const Op& op, std::span<const Type> types, const PrimitiveSet& set) {
+const CachedGraph* OpCache::find(const Op& op, std::span<const Type> types, const PrimitiveSet& set) {
   if (entries_ == nullptr) entries_ = std::make_unique<Entry[]>(op_cache_entries);
   std::size_t hash = reinterpret_cast<std::uintptr_t>(op.record()) >> 4;
   for (const Type type : types) hash = hash * 31 + (reinterpret_cast<std::uintptr_t>(type.identity()) >> 4);
@@ -286,7 +286,7 @@ void OpCache::make_room(std::size_t bytes) {
   bytes_ = 0;
 }
 
-std::size_t num_outputs(const Template* graph) noexcept { return graph->output_types.size(); }
+std::size_t num_outputs(const CachedGraph* graph) noexcept { return graph->output_types.size(); }
 
 }  // namespace detail
 
@@ -327,15 +327,15 @@ RecordedGraph RecordedGraph::of(const Op& op, std::span<const Type> operands, co
       detail::Store::get().intern(builder.build(std::span(results.data(), results.size())), &op));
 }
 
-const Graph& RecordedGraph::graph() const { return template_->graph; }
-const ExecutorSlot& RecordedGraph::slot() const { return template_->slot; }
-std::span<const Type> RecordedGraph::output_types() const { return template_->output_types; }
+const Graph& RecordedGraph::graph() const { return shared_->graph; }
+const ExecutorSlot& RecordedGraph::slot() const { return shared_->slot; }
+std::span<const Type> RecordedGraph::output_types() const { return shared_->output_types; }
 
-TemplateStatistics template_statistics() { return detail::Store::get().statistics(); }
-std::size_t set_template_limit(std::size_t count) { return detail::Store::get().set_count_limit(count); }
-std::size_t set_template_bytes_limit(std::size_t bytes) {
+CachedGraphStatistics cached_graph_statistics() { return detail::Store::get().statistics(); }
+std::size_t set_cached_graph_limit(std::size_t count) { return detail::Store::get().set_count_limit(count); }
+std::size_t set_cached_graph_bytes_limit(std::size_t bytes) {
   return detail::Store::get().set_bytes_limit(bytes);
 }
-std::size_t clear_templates() { return detail::Store::get().clear(); }
+std::size_t clear_cached_graphs() { return detail::Store::get().clear(); }
 
 }  // namespace tidu::eager
