@@ -170,7 +170,7 @@ void check_hooked(const Looker& looker, const Cotangent& cotangent, const Node& 
 void check_sent(const Looker& looker, std::span<Cotangent* const> outgoing, const Node& node) {
   for (std::size_t e = 0; e < outgoing.size(); ++e)
     if (outgoing[e] != nullptr)
-      check_left(looker, *outgoing[e], node, str("input ", node.variant->edges[e], " of "));
+      check_left(looker, *outgoing[e], node, str("input ", node.specialization->edges[e], " of "));
 }
 
 void check_backward(const Suspect& suspect, const std::function<std::vector<Node*>()>& reached) {
@@ -178,8 +178,8 @@ void check_backward(const Suspect& suspect, const std::function<std::vector<Node
   const auto what = [&suspect](const Cotangent& cotangent) {
     return str("non-finite cotangent first appears in backward of operation ", suspect.node.sequence, ", ",
                printable(suspect.node.name()), at(suspect.node), ", along path ", path_text(suspect.path()),
-               ": the cotangent of its input ", suspect.node.variant->edges[cotangent.edge],
-               after_space(name_of_input(suspect.node, suspect.node.variant->edges[cotangent.edge])));
+               ": the cotangent of its input ", suspect.node.specialization->edges[cotangent.edge],
+               after_space(name_of_input(suspect.node, suspect.node.specialization->edges[cotangent.edge])));
   };
   for (const Cotangent* cotangent : suspect.outgoing) {
     if (cotangent == nullptr || culprit != nullptr) continue;

@@ -1,5 +1,5 @@
 // cached_graph.cpp - the process-wide store in which cached graphs of equal structure are one, and the lookup
-// of variants.
+// of specializations.
 #include "eager/cached_graph.hpp"
 
 #include <algorithm>
@@ -86,10 +86,10 @@ class Store {
   }
   CachedGraphStatistics statistics() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return {entries_.size(), derivations.load(), transpositions.load(), evictions_, looked_at_, bytes_};
+    return {entries_.size(), linearizations.load(), transpositions.load(), evictions_, looked_at_, bytes_};
   }
 
-  std::atomic<std::uint64_t> derivations{0};
+  std::atomic<std::uint64_t> linearizations{0};
   std::atomic<std::uint64_t> transpositions{0};
 
  private:
@@ -162,7 +162,7 @@ class Store {
 
 }  // namespace
 
-void count_derivation() { Store::get().derivations.fetch_add(1, std::memory_order_relaxed); }
+void count_linearization() { Store::get().linearizations.fetch_add(1, std::memory_order_relaxed); }
 void count_transposition() { Store::get().transpositions.fetch_add(1, std::memory_order_relaxed); }
 
 void count_bytes(const CachedGraph* graph, std::size_t bytes) { Store::get().count(graph, bytes); }
@@ -187,25 +187,25 @@ std::string CachedGraph::name() const {
   return graph.name().empty() ? "graph" : graph.name();
 }
 
-const Variant& CachedGraph::variant(const Mask& active, const Mask& given, bool outputs_given,
-                                    std::span<const ValueId> retained, bool save_everything,
-                                    ADContext* context) const {
+const Specialization& CachedGraph::specialization(const Mask& active, const Mask& given, bool outputs_given,
+                                                  std::span<const ValueId> retained, bool save_everything,
+                                                  ADContext* context) const {
   const std::optional<Key128> key = key_of(context);
-  const auto same = [&](const Variant& v) {
+  const auto same = [&](const Specialization& v) {
     return v.active == active && v.outputs_given == outputs_given && v.saves_everything == save_everything &&
            v.given == given && v.context == key &&
            std::equal(v.retained.begin(), v.retained.end(), retained.begin(), retained.end());
   };
-  for (const Variant* at = variants_.head(); at != nullptr; at = at->next)
+  for (const Specialization* at = specializations_.head(); at != nullptr; at = at->next)
     if (same(*at)) return *at;
-  auto made = std::make_unique<Variant>();
+  auto made = std::make_unique<Specialization>();
   made->active = active;
   made->given = given;
   made->outputs_given = outputs_given;
   made->retained.assign(retained.begin(), retained.end());
   made->saves_everything = save_everything;
   made->context = key;
-  return *variants_.publish(make_variant(std::move(made), context), same);
+  return *specializations_.publish(make_specialization(std::move(made), context), same);
 }
 
 bool CachedGraph::keeps(ADContext* context) const {
@@ -213,29 +213,30 @@ bool CachedGraph::keeps(ADContext* context) const {
   const std::optional<Key128> key = key_of(context);
   const std::optional<Key128> none = key_of(nullptr);
   std::size_t others = 0;
-  for (const Variant* at = variants_.head(); key && at != nullptr; at = at->next) {
+  for (const Specialization* at = specializations_.head(); key && at != nullptr; at = at->next) {
     if (at->context == key) return true;
     others += at->context == none ? 0 : 1;
   }
   return key && others < max_contexts;
 }
 
-const Variant& CachedGraph::derive(std::uint64_t active, bool outputs_given) const {
+const Specialization& CachedGraph::derive(std::uint64_t active, bool outputs_given) const {
   Mask mask = make_mask(graph.inputs().size());
   mask[0] = active;
-  auto made = std::make_unique<Variant>();
+  auto made = std::make_unique<Specialization>();
   made->active = mask;
   made->outputs_given = outputs_given;
   made->saves_everything = false;
   made->context = key_of(nullptr);
   made->fast_key = active << 2 | (outputs_given ? 3U : 1U);
-  return *variants_.publish(make_variant(std::move(made), nullptr),
-                            [key = active << 2 | (outputs_given ? 3U : 1U)](const Variant& other) {
-                              return other.fast_key == key;
-                            });
+  return *specializations_.publish(make_specialization(std::move(made), nullptr),
+                                   [key = active << 2 | (outputs_given ? 3U : 1U)](
+                                       const Specialization& other) { return other.fast_key == key; });
 }
 
-std::uint32_t Variant::num_outputs() const { return static_cast<std::uint32_t>(owner->output_types.size()); }
+std::uint32_t Specialization::num_outputs() const {
+  return static_cast<std::uint32_t>(owner->output_types.size());
+}
 
 // Direct-mapped; one entry per (op, types) of up to four operands.
 struct OpCache::Entry {

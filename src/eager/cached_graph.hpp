@@ -1,9 +1,9 @@
 // cached_graph.hpp - CachedGraph: the shared, cached part of RecordedGraphs: the graph of an invocation, its
 // linearizations, and the backward programs.
 //
-//   CachedGraph            a closed graph, interned
-//     Variant           for a mask of active inputs and a choice of retained values: what a node saves
-//       BackwardProgram for a mask of seeded outputs and wanted edges: forward part, transposed part
+//   CachedGraph           a closed graph, interned
+//     Specialization      for a mask of active inputs and a choice of retained values: what a node saves
+//       BackwardProgram   for a mask of seeded outputs and wanted edges: forward part, transposed part
 //
 // Each item is created once, outside any lock (rules are users' code and may call backward), and published by
 // appending it to a list that readers walk without a lock. Nothing is removed from a list while its owner
@@ -106,25 +106,25 @@ struct BackwardProgram {
   bool accumulates(bool wide) const { return wide == wide_accumulation || !has_16_bits; }
 };
 
-/// Maximum number of contexts with keys whose results a cached graph or variant keeps. Nodes may use these
-/// results, so they are never dropped.
+/// Maximum number of contexts with keys whose results a cached graph or specialization keeps. Nodes may use
+/// these results, so they are never dropped.
 inline constexpr std::size_t max_contexts = 64;
 
-/// The linearization of a variant for one context.
-struct Derivation {
+/// The linearization of a specialization for one context.
+struct CachedLinearization {
   std::optional<Key128> context;  ///< cache key; without a context, a fixed one
   std::shared_ptr<const Linearization> linearization;
   PublishedList<BackwardProgram> programs;
-  Derivation* next = nullptr;
+  CachedLinearization* next = nullptr;
 };
 
-struct Variant {
+struct Specialization {
   const CachedGraph* owner;
   Mask active;  ///< by input: requires a gradient and is floating or complex
   Mask given;   ///< by input: has data; only with saves_everything
   bool outputs_given;
   bool saves_everything;
-  std::optional<Key128> context;  ///< of its derivation
+  std::optional<Key128> context;  ///< of its linearization
   std::vector<ValueId> retained;  ///< values offered in addition to inputs and outputs
   std::uint64_t fast_key = 0;     ///< the members above as a number, or 0 if they do not fit
 
@@ -133,14 +133,15 @@ struct Variant {
   std::vector<char> output_active;  ///< by output: has a derivative
   bool any_active = false;
   bool single_output;
-  std::shared_ptr<const Error> failure;  ///< of the derivation: thrown when a node of the variant runs
-  mutable PublishedList<Derivation> derivations;
-  Variant* next = nullptr;
+  std::shared_ptr<const Error>
+      failure;  ///< of the linearization: thrown when a node of the specialization runs
+  mutable PublishedList<CachedLinearization> linearizations;
+  Specialization* next = nullptr;
 
   std::uint32_t num_outputs() const;
   /// The program for that context; `keep` owns it if it is not cached.
   BackwardProgram& program(const Mask& seeded, const Mask& wanted, bool wide_accumulation, ADContext* context,
-                           std::shared_ptr<Derivation>& keep) const;
+                           std::shared_ptr<CachedLinearization>& keep) const;
   const BackwardProgram::Recorded& recorded(BackwardProgram& program) const;
 };
 
@@ -158,43 +159,46 @@ class CachedGraph {
   std::size_t literal_bytes = 0;  ///< of the graph and of graphs inside it
   mutable std::size_t bytes = 0;  ///< with everything that is kept with it; guarded by the store's lock
 
-  /// `active`: by input. Derives a new variant with the context if that has a key or is null.
-  const Variant& variant(const Mask& active, const Mask& given, bool outputs_given,
-                         std::span<const ValueId> retained, bool save_everything, ADContext* context) const;
+  /// `active`: by input. Derives a new specialization with the context if that has a key or is null.
+  const Specialization& specialization(const Mask& active, const Mask& given, bool outputs_given,
+                                       std::span<const ValueId> retained, bool save_everything,
+                                       ADContext* context) const;
   /// As above for at most 48 inputs, without retained values, context or save_everything.
-  const Variant& variant(std::uint64_t active, bool outputs_given) const {
+  const Specialization& specialization(std::uint64_t active, bool outputs_given) const {
     const std::uint64_t key = active << 2 | (outputs_given ? 3U : 1U);
-    for (const Variant* at = variants_.head(); at != nullptr; at = at->next)
+    for (const Specialization* at = specializations_.head(); at != nullptr; at = at->next)
       if (at->fast_key == key) return *at;
     return derive(active, outputs_given);
   }
-  /// May variants for the context be kept? True for null, and for a key that is already known or among the
-  /// first max_contexts. Keys that never recur then fill no memory.
+  /// May specializations for the context be kept? True for null, and for a key that is already known or among
+  /// the first max_contexts. Keys that never recur then fill no memory.
   bool keeps(ADContext* context) const;
   /// Name of the primitive or of the graph.
   std::string name() const;
 
  private:
-  const Variant& derive(std::uint64_t active, bool outputs_given) const;
-  std::unique_ptr<Variant> make_variant(std::unique_ptr<Variant> variant, ADContext* context) const;
-  mutable PublishedList<Variant> variants_;
+  const Specialization& derive(std::uint64_t active, bool outputs_given) const;
+  std::unique_ptr<Specialization> make_specialization(std::unique_ptr<Specialization> specialization,
+                                                      ADContext* context) const;
+  mutable PublishedList<Specialization> specializations_;
 };
 
 /// A fixed key for no context, a key derived from that of the context, or none if it has no key.
 std::optional<Key128> key_of(ADContext* context);
 
-/// Linearizes, and makes the program for all active outputs. Counts as a derivation.
-std::unique_ptr<Derivation> make_derivation(const Variant& variant, ADContext* context);
-/// Transposes. If `variant.saved` is empty and `plan` is given, fills the plan with the values that must be
-/// saved.
-std::unique_ptr<BackwardProgram> make_program(const Variant& variant,
+/// Linearizes, and makes the program for all active outputs. Counts as a linearization.
+std::unique_ptr<CachedLinearization> make_linearization(const Specialization& specialization,
+                                                        ADContext* context);
+/// Transposes. If `specialization.saved` is empty and `plan` is given, fills the plan with the values that
+/// must be saved.
+std::unique_ptr<BackwardProgram> make_program(const Specialization& specialization,
                                               std::shared_ptr<const Linearization> linearization,
                                               const Mask& seeded, const Mask& wanted, bool wide_accumulation,
                                               ADContext* context, std::vector<SavedSource>* plan);
 
 /// Adds bytes that are kept with a cached graph, which the caller holds.
 void count_bytes(const CachedGraph* graph, std::size_t bytes);
-void count_derivation();
+void count_linearization();
 void count_transposition();
 
 }  // namespace tidu::eager::detail

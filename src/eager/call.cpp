@@ -51,7 +51,7 @@ bool BackwardCall::wants_threads() {
   if (cotangents_.creates_graph || (workers <= 1 && (!reached_.has_devices() || workers == 0))) return false;
   bool has_collectives = false;
   reached_.states().for_each([&](const State& state) {
-    has_collectives = has_collectives || state.node->variant->owner->graph.data().has_collectives;
+    has_collectives = has_collectives || state.node->specialization->owner->graph.data().has_collectives;
   });
   return !has_collectives;
 }
@@ -186,7 +186,7 @@ void BackwardCall::deliver(const State& state, std::span<Cotangent*> outgoing) {
       cotangent->target_slot = edge.slot;
       const char* phase = BackwardPhase::move;
       try {
-        contributions_.add(*edge.target, cotangent, &node.variant->owner->graph.primitives(), phase);
+        contributions_.add(*edge.target, cotangent, &node.specialization->owner->graph.primitives(), phase);
       } catch (...) {
         keep_failure(*edge.target, phase);
       }

@@ -19,14 +19,15 @@ constexpr const char* left_by[] = {"what a hook on a value left as ", "what a ho
 
 // The type of an absent cotangent, from its index among those of the node.
 Type type_of_absent(const HookFrame& frame, Cotangent* const& cotangent) {
-  const Variant& variant = *node_of(frame.node.node())->variant;
+  const Specialization& specialization = *node_of(frame.node.node())->specialization;
   const auto index = [&cotangent](std::span<Cotangent*> cotangents) {
     return static_cast<std::size_t>(&cotangent - cotangents.data());
   };
   if (index(frame.incoming) < frame.incoming.size())
-    return variant.owner
-        ->output_types[frame.incoming.size() == variant.num_outputs() ? index(frame.incoming) : frame.slot];
-  return variant.owner->input_types[variant.edges[index(frame.outgoing)]];
+    return specialization.owner
+        ->output_types[frame.incoming.size() == specialization.num_outputs() ? index(frame.incoming)
+                                                                             : frame.slot];
+  return specialization.owner->input_types[specialization.edges[index(frame.outgoing)]];
 }
 
 }  // namespace
@@ -98,14 +99,14 @@ void CallHooks::check_leaf(const Node& leaf, const Cotangent* cotangent, Type be
 
 void CallHooks::check_node(const Node& node, std::span<Cotangent* const> seen, std::size_t first_slot,
                            std::span<Cotangent* const> outgoing, const char* who) const {
-  const CachedGraph& graph = *node.variant->owner;
+  const CachedGraph& graph = *node.specialization->owner;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const std::size_t slot = first_slot + i;
     if (seen[i] != nullptr)
       cotangents_.check_type(*seen[i], graph.output_types[slot], node, who, "cotangent of output", slot);
   }
   for (std::size_t e = 0; e < outgoing.size(); ++e) {
-    const std::uint32_t input = node.variant->edges[e];
+    const std::uint32_t input = node.specialization->edges[e];
     if (outgoing[e] != nullptr)
       cotangents_.check_type(*outgoing[e], graph.input_types[input], node, who, "cotangent of input", input);
   }

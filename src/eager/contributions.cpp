@@ -42,7 +42,7 @@ void Contributions::add(Node& target, Cotangent* cotangent, const PrimitiveSet* 
     State& state = reached_.state(target);
     if (!state.needed && !state.captured) return;
     failed = state.failed;
-    set = &target.variant->owner->graph.primitives();
+    set = &target.specialization->owner->graph.primitives();
     head = &state.cotangent;
     if (folds_at_once_ && target.num_outputs() > 1) {
       if (state.cotangents == nullptr) {
@@ -69,7 +69,7 @@ void Contributions::take(State& state, std::span<Cotangent*> by_slot) const {
   std::fill(by_slot.begin(), by_slot.end(), nullptr);
   Node& node = *state.node;
   if (!folds_at_once_) {
-    cotangents_.fold_waiting(state.cotangent, by_slot, &node.variant->owner->graph.primitives(), node);
+    cotangents_.fold_waiting(state.cotangent, by_slot, &node.specialization->owner->graph.primitives(), node);
   } else if (by_slot.size() == 1) {
     by_slot[0] = std::exchange(state.cotangent, nullptr);
   } else if (state.cotangents != nullptr) {
@@ -77,7 +77,7 @@ void Contributions::take(State& state, std::span<Cotangent*> by_slot) const {
     delete[] std::exchange(state.cotangents, nullptr);
   }
   if (!cotangents_.wide_accumulation) return;
-  const CachedGraph& graph = *node.variant->owner;
+  const CachedGraph& graph = *node.specialization->owner;
   for (std::size_t slot = 0; slot < by_slot.size(); ++slot) {
     if (by_slot[slot] != nullptr)
       cotangents_.complete_sum(*by_slot[slot], graph.output_types[slot], &graph.graph.primitives(), node);

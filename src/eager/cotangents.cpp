@@ -165,7 +165,7 @@ void CotangentOps::add(Cotangent& into, const Cotangent& from, const PrimitiveSe
   // A leaf without readers has no known set; a recorded seed has one.
   for (const Cotangent* cotangent : {static_cast<const Cotangent*>(&into), &from}) {
     if (set == nullptr && cotangent->trace != nullptr && !node_of(cotangent->trace)->is_leaf())
-      set = &node_of(cotangent->trace)->variant->owner->graph.primitives();
+      set = &node_of(cotangent->trace)->specialization->owner->graph.primitives();
   }
   std::optional<SmallGraph> sum;
   if (set != nullptr) sum.emplace(*set, into.type);

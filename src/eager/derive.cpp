@@ -34,9 +34,9 @@ bool has_16_bits(const Graph& graph) {
 // Makes one BackwardProgram.
 class ProgramMaker {
  public:
-  ProgramMaker(const Variant& variant, std::shared_ptr<const Linearization> linearization)
-      : variant_(variant),
-        graph_(variant.owner->graph),
+  ProgramMaker(const Specialization& specialization, std::shared_ptr<const Linearization> linearization)
+      : specialization_(specialization),
+        graph_(specialization.owner->graph),
         linearization_(std::move(linearization)),
         augmented_(linearization_->augmented),
         base_(augmented_.num_values(), no_index) {
@@ -76,12 +76,12 @@ class ProgramMaker {
     };
     for (std::size_t i = 0; i < graph_.inputs().size(); ++i)
       enter(SavedSource::Kind::input, i, graph_.inputs()[i]);
-    if (variant_.outputs_given) {
+    if (specialization_.outputs_given) {
       for (std::size_t i = 0; i < graph_.outputs().size(); ++i)
         enter(SavedSource::Kind::output, i, graph_.outputs()[i]);
     }
-    for (std::size_t i = 0; i < variant_.retained.size(); ++i)
-      enter(SavedSource::Kind::retained, i, variant_.retained[i]);
+    for (std::size_t i = 0; i < specialization_.retained.size(); ++i)
+      enter(SavedSource::Kind::retained, i, specialization_.retained[i]);
   }
 
   void transpose(ADContext* context) {
@@ -98,7 +98,7 @@ class ProgramMaker {
     options.seeded = std::move(seeds);
     count_transposition();
     Transposition transposition = linear_transpose(linearization_->linear, options);
-    for (std::uint32_t edge = 0; edge < variant_.edges.size(); ++edge) {
+    for (std::uint32_t edge = 0; edge < specialization_.edges.size(); ++edge) {
       if (!test(program_->wanted, edge) || !transposition.cotangent_of_input[edge]) continue;
       program_->output_edge.push_back(edge);
       program_->open_outputs.push_back(
@@ -158,8 +158,8 @@ class ProgramMaker {
     used_[source] = 1;
   }
 
-  // The operations that compute `computed` from saved operands. Results that the variant's plan did not save
-  // are recomputed, although this program alone would read them.
+  // The operations that compute `computed` from saved operands. Results that the specialization's plan did
+  // not save are recomputed, although this program alone would read them.
   void slice_forward(bool plans) {
     if (program_->computed.empty()) return;
     std::vector<Saved> saved(augmented_.num_values(), Saved::no);
@@ -168,7 +168,7 @@ class ProgramMaker {
       if (input || plans) saved[source_ids_[s]] = input ? Saved::as_input : Saved::as_result;
     }
     if (!plans) {
-      for (const SavedSource& each : variant_.saved)
+      for (const SavedSource& each : specialization_.saved)
         if (each.kind != SavedSource::Kind::input)
           saved[linearization_->in_augmented(each.value)] = Saved::as_result;
     }
@@ -197,11 +197,11 @@ class ProgramMaker {
     const std::vector<bool> reached = reachable(augmented_, roots);
     for (std::uint32_t s = 0; s < sources_.size(); ++s) {
       if (sources_[s].kind != SavedSource::Kind::input || !reached[source_ids_[s]]) continue;
-      if (variant_.retained.empty() || test(variant_.given, sources_[s].index)) use(s);
+      if (specialization_.retained.empty() || test(specialization_.given, sources_[s].index)) use(s);
     }
   }
 
-  // Which saved operand is which: the plan is made here when the variant has none yet.
+  // Which saved operand is which: the plan is made here when the specialization has none yet.
   void name_saved(std::vector<SavedSource>* plan) {
     if (plan != nullptr) use_what_later_derivatives_read();
     saved_of_.assign(sources_.size(), no_index);
@@ -212,7 +212,7 @@ class ProgramMaker {
         plan->push_back(sources_[s]);
       }
     }
-    const std::vector<SavedSource>& saved = plan != nullptr ? *plan : variant_.saved;
+    const std::vector<SavedSource>& saved = plan != nullptr ? *plan : specialization_.saved;
     for (std::uint32_t k = 0; k < saved.size(); ++k) {
       const ValueId id = linearization_->in_augmented(saved[k].value);
       program_->saved_values.push_back(id);
@@ -221,10 +221,11 @@ class ProgramMaker {
     for (std::uint32_t s = 0; s < sources_.size(); ++s) {
       if (used_.empty() || used_[s] == 0 || saved_of_[s] != no_index) continue;
       constexpr const char* kinds[] = {"input ", "output ", "retained value "};
-      throw Error(ErrorKind::tape, str('[', printable(variant_.owner->name()), "] expected the tape to hold ",
-                                       kinds[static_cast<std::size_t>(sources_[s].kind)], sources_[s].index,
-                                       ", which the rules read in this context but did not when it was "
-                                       "recorded; record with save_everything"));
+      throw Error(ErrorKind::tape,
+                  str('[', printable(specialization_.owner->name()), "] expected the tape to hold ",
+                      kinds[static_cast<std::size_t>(sources_[s].kind)], sources_[s].index,
+                      ", which the rules read in this context but did not when it was "
+                      "recorded; record with save_everything"));
     }
   }
 
@@ -252,7 +253,7 @@ class ProgramMaker {
 
   void build_forward() {
     if (program_->computed.empty()) return;
-    GraphBuilder builder("residuals of " + variant_.owner->name(), graph_.primitives());
+    GraphBuilder builder("residuals of " + specialization_.owner->name(), graph_.primitives());
     std::vector<Value> values(augmented_.num_values());
     for (const ValueId id : slice_->reads()) {
       values[id] = builder.input(std::to_string(program_->forward_inputs.size()), augmented_.type(id));
@@ -267,7 +268,7 @@ class ProgramMaker {
 
   void build_transposed(const std::vector<bool>& needed) {
     const Graph& open = program_->open;
-    GraphBuilder builder("backward of " + variant_.owner->name(), graph_.primitives());
+    GraphBuilder builder("backward of " + specialization_.owner->name(), graph_.primitives());
     std::vector<Value> externals(open.externals().size());
     std::vector<std::size_t> constants;
     for (std::size_t i = 0; i < externals.size(); ++i) {
@@ -320,7 +321,7 @@ class ProgramMaker {
     return origins;
   }
 
-  const Variant& variant_;
+  const Specialization& specialization_;
   const Graph& graph_;
   std::shared_ptr<const Linearization> linearization_;
   const Graph& augmented_;
@@ -343,22 +344,24 @@ std::optional<Key128> key_of(ADContext* context) {
   return key ? std::optional<Key128>(tidu::detail::mix(*key, "context")) : std::nullopt;
 }
 
-std::unique_ptr<Derivation> make_derivation(const Variant& variant, ADContext* context) {
-  auto derivation = std::make_unique<Derivation>();
-  derivation->context = key_of(context);
+std::unique_ptr<CachedLinearization> make_linearization(const Specialization& specialization,
+                                                        ADContext* context) {
+  auto cached = std::make_unique<CachedLinearization>();
+  cached->context = key_of(context);
   LinearizeOptions options;
-  options.wrt.emplace(variant.edges.begin(), variant.edges.end());
+  options.wrt.emplace(specialization.edges.begin(), specialization.edges.end());
   options.context = context;
-  count_derivation();
-  derivation->linearization = std::make_shared<const Linearization>(linearize(variant.owner->graph, options));
-  return derivation;
+  count_linearization();
+  cached->linearization =
+      std::make_shared<const Linearization>(linearize(specialization.owner->graph, options));
+  return cached;
 }
 
-std::unique_ptr<BackwardProgram> make_program(const Variant& variant,
+std::unique_ptr<BackwardProgram> make_program(const Specialization& specialization,
                                               std::shared_ptr<const Linearization> linearization,
                                               const Mask& seeded, const Mask& wanted, bool wide_accumulation,
                                               ADContext* context, std::vector<SavedSource>* plan) {
-  return ProgramMaker(variant, std::move(linearization))
+  return ProgramMaker(specialization, std::move(linearization))
       .make(seeded, wanted, wide_accumulation, context, plan);
 }
 

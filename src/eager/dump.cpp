@@ -73,7 +73,7 @@ class TapeWriter {
   }
 
   void write_node(const Node& node) {
-    const detail::CachedGraph& owner = *node.variant->owner;
+    const detail::CachedGraph& owner = *node.specialization->owner;
     text("op", node.name());
     if (!owner.op_name.empty()) {
       const tidu::detail::WriteGraph nested = [](std::string& out, const Graph& graph) {
@@ -101,10 +101,10 @@ class TapeWriter {
     for (std::uint32_t slot = 0; slot < node.num_outputs(); ++slot) {
       item(first);
       out_ += "\"type\": ";
-      append_json_string(out_, str(node.variant->owner->output_types[slot]));
+      append_json_string(out_, str(node.specialization->owner->output_types[slot]));
       for (const auto& [at, name] : names)
         if (at == slot) text("name", name);
-      if (node.variant->output_active[slot] == 0) out_ += ", \"derivative\": false";
+      if (node.specialization->output_active[slot] == 0) out_ += ", \"derivative\": false";
       out_ += '}';
     }
     out_ += ']';
@@ -116,7 +116,7 @@ class TapeWriter {
     for (std::uint32_t e = 0; e < node.num_edges + node.num_passive; ++e) {
       const Edge& edge = node.edges()[e];
       item(first);
-      if (e < node.num_edges) out_ += str("\"input\": ", node.variant->edges[e], ", ");
+      if (e < node.num_edges) out_ += str("\"input\": ", node.specialization->edges[e], ", ");
       out_ += str("\"from\": ", list_.id(edge.target), ", \"output\": ", edge.slot);
       if (e >= node.num_edges) out_ += ", \"passive\": true";
       out_ += '}';
@@ -129,7 +129,7 @@ class TapeWriter {
     out_ += ", \"saved\": [";
     bool first = true;
     for (std::uint32_t k = 0; !freed && k < node.num_saved; ++k) {
-      const Type type = node.variant->owner->graph.type(node.variant->saved[k].value);
+      const Type type = node.specialization->owner->graph.type(node.specialization->saved[k].value);
       item(first);
       out_ += "\"value\": ";
       append_json_string(out_, saved_value(node, k));

@@ -65,7 +65,7 @@ class TapeDotWriter {
     const bool freed = node.freed();
     for (std::uint32_t k = 0; !freed && k < node.num_saved; ++k) {
       label += str(k == 0 ? "\nkeeps " : ", ", saved_value(node, k), ' ',
-                   node.variant->owner->graph.type(node.variant->saved[k].value));
+                   node.specialization->owner->graph.type(node.specialization->saved[k].value));
     }
     if (freed) label += "\nfreed";
     const char* style = node.blocked ? "filled,dashed" : "filled";
@@ -76,7 +76,9 @@ class TapeDotWriter {
       const Edge& edge = node.edges()[e];
       const bool passive = e >= node.num_edges;
       arrow(edge.target, edge.slot, name(&node),
-            passive ? std::string() : str(node.variant->owner->input_types[node.variant->edges[e]]), passive);
+            passive ? std::string()
+                    : str(node.specialization->owner->input_types[node.specialization->edges[e]]),
+            passive);
     }
   }
 
@@ -93,7 +95,7 @@ class TapeDotWriter {
     const TapeList::Root& root = list_.roots()[i];
     out_ << "  r" << i << " [shape=doublecircle, label=" << dot_quoted(str("root ", i)) << "];\n";
     const std::string type =
-        root.node->is_leaf() ? std::string() : str(root.node->variant->owner->output_types[root.slot]);
+        root.node->is_leaf() ? std::string() : str(root.node->specialization->owner->output_types[root.slot]);
     arrow(root.node, root.slot, str('r', i), type, false);
   }
 

@@ -96,7 +96,7 @@ class Explainer {
   static const Node* differentiable(const UntypedRoot& root) {
     const Node* node = root.node != nullptr ? node_of(root.node) : nullptr;
     const bool gives =
-        node != nullptr && (node->is_leaf() || node->variant->output_active[root_slot(root)] != 0);
+        node != nullptr && (node->is_leaf() || node->specialization->output_active[root_slot(root)] != 0);
     return gives ? node : nullptr;
   }
   static std::uint32_t root_slot(const UntypedRoot& root) {
@@ -119,7 +119,7 @@ class Explainer {
     const Node* node = target_.node;
     if (node == nullptr) return reach_.leaf() != nullptr;
     if (node->is_leaf()) return target_.key == node->first_key;
-    return !node->blocked && node->variant->output_active[slot()] != 0;
+    return !node->blocked && node->specialization->output_active[slot()] != 0;
   }
 
   // --- no gradient flows
@@ -128,7 +128,8 @@ class Explainer {
     Explanation result{Status::absent, Cause::not_recorded, {}, {}};
     const Node* node = target_.node;
     std::string why;
-    if (node == nullptr || node->is_leaf() || (!node->blocked && node->variant->output_active[slot()] != 0)) {
+    if (node == nullptr || node->is_leaf() ||
+        (!node->blocked && node->specialization->output_active[slot()] != 0)) {
       why = "it is a constant or was detached";
     } else {
       result.operations.push_back(ref(node).hold());
@@ -259,7 +260,7 @@ class Explainer {
       roots.push_back(root);
       if (root.seed == nullptr) {
         HeldOperand& made = ones.emplace_back(host.table);
-        made.filled = host.ones_like(node->variant->owner->output_types[root_slot(root)], made.get());
+        made.filled = host.ones_like(node->specialization->owner->output_types[root_slot(root)], made.get());
         if (made.filled) roots.back().seed = made.get();
       }
       if (roots.back().seed != nullptr)
@@ -336,14 +337,14 @@ class Explainer {
               const Deliver& deliver) {
     bool live = false;
     for (std::size_t k = 0; k < flows.size(); ++k) {
-      if (node.variant->output_active[k] == 0) continue;
+      if (node.specialization->output_active[k] == 0) continue;
       live = live || seen.left[k] == Flow::there;
       note_losses(&node, str("output ", k, " of ", operation(node)), flows[k], seen.arrived[k], seen.left[k]);
     }
     if (seen.made.empty()) return;
     for (std::uint32_t e = 0; e < node.num_edges; ++e) {
       if (!reach_.edge_leads(node.edges()[e])) continue;
-      const std::uint32_t input = node.variant->edges[e];
+      const std::uint32_t input = node.specialization->edges[e];
       if (seen.made[e] == Flow::absent)
         structural_.add(&node, str(operation(node), " with respect to its input ", input));
       else if (live && seen.made[e] == Flow::zero)
@@ -362,20 +363,22 @@ class Explainer {
     Mask wanted = make_mask(node.num_edges);
     bool any = false;
     for (std::size_t k = 0; k < flows.size(); ++k) {
-      if (flows[k] == Flow::absent || node.variant->output_active[k] == 0) continue;
+      if (flows[k] == Flow::absent || node.specialization->output_active[k] == 0) continue;
       set(seeded, k);
       any = true;
     }
     if (!any) return;
     for (std::uint32_t e = 0; e < node.num_edges; ++e)
       if (reach_.edge_leads(node.edges()[e])) set(wanted, e);
-    std::shared_ptr<Derivation> keep;
-    const BackwardProgram& program = node.variant->program(seeded, wanted, true, request_.context, keep);
+    std::shared_ptr<CachedLinearization> keep;
+    const BackwardProgram& program =
+        node.specialization->program(seeded, wanted, true, request_.context, keep);
     for (std::uint32_t e = 0; e < node.num_edges; ++e) {
       if (!test(wanted, e)) continue;
       const auto& there = program.output_edge;
       if (std::find(there.begin(), there.end(), e) == there.end()) {
-        structural_.add(&node, str(operation(node), " with respect to its input ", node.variant->edges[e]));
+        structural_.add(&node,
+                        str(operation(node), " with respect to its input ", node.specialization->edges[e]));
         continue;
       }
       deliver(node.edges()[e].target, node.edges()[e].slot, Flow::there);
@@ -427,7 +430,7 @@ std::string why_no_gradient(const UntypedRoot& root) {
 bool gives_gradient(TraceRef trace, const Key& key) {
   const Node* node = node_of(trace.node());
   return node->is_leaf() ||
-         (!node->blocked && node->variant->output_active[slot_of(trace, key, "value")] != 0);
+         (!node->blocked && node->specialization->output_active[slot_of(trace, key, "value")] != 0);
 }
 
 }  // namespace detail

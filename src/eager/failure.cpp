@@ -14,7 +14,8 @@ void explain_failure(const Error& error, const Node& node, const char* phase) {
     place = node.describe();
   } else {
     std::string types;
-    for (const Type type : node.variant->owner->input_types) types += str(types.empty() ? "" : ", ", type);
+    for (const Type type : node.specialization->owner->input_types)
+      types += str(types.empty() ? "" : ", ", type);
     place = str("the backward of ", printable(node.name()), '(', types, ')',
                 node.file != nullptr ? str(", recorded at ", printable(node.where())) : std::string(),
                 " (node ", node.sequence, ')');

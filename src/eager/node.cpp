@@ -47,7 +47,8 @@ void destroy(NodeCount* count) noexcept {
     } else {
       for (std::uint32_t i = 0; i < at->num_edges + at->num_passive; ++i) release(at->edges()[i].target);
       if ((at->uses.load(std::memory_order_acquire) & Node::dropped_bit) == 0) at->drop_saved();
-      if (tidu::detail::count_down(at->variant->owner->references) == 1) delete at->variant->owner;
+      if (tidu::detail::count_down(at->specialization->owner->references) == 1)
+        delete at->specialization->owner;
     }
     at->~Node();
     tidu::detail::pool_deallocate(at, bytes);
@@ -168,7 +169,7 @@ std::shared_ptr<const HookList::Hooks> NodeExtension::snapshot() {
 std::string Node::where() const { return file == nullptr ? std::string() : str(file, ':', line); }
 
 std::string Node::name() const {
-  if (!is_leaf()) return variant->owner->name();
+  if (!is_leaf()) return specialization->owner->name();
   if (NodeExtension* more = extension.load(std::memory_order_acquire)) {
     const std::lock_guard<std::mutex> lock(more->mutex);
     if (!more->names.empty()) return more->names.front().second;
@@ -329,8 +330,8 @@ Placement NodeView::placement() const { return node_of(node_.node())->placement(
 std::optional<RecordedGraph> NodeView::graph() const {
   const detail::Node* node = node_of(node_.node());
   if (node->is_leaf()) return std::nullopt;
-  detail::retain(node->variant->owner);
-  return RecordedGraph(node->variant->owner);
+  detail::retain(node->specialization->owner);
+  return RecordedGraph(node->specialization->owner);
 }
 std::size_t NodeView::num_outputs() const { return node_of(node_.node())->num_outputs(); }
 Key NodeView::output_key(std::size_t slot) const {
@@ -339,7 +340,7 @@ Key NodeView::output_key(std::size_t slot) const {
 }
 std::size_t NodeView::num_edges() const { return node_of(node_.node())->num_edges; }
 std::size_t NodeView::edge_input(std::size_t edge) const {
-  return with_edge(node_, edge).variant->edges[edge];
+  return with_edge(node_, edge).specialization->edges[edge];
 }
 TraceRef NodeView::edge_node(std::size_t edge) const {
   return detail::ref(with_edge(node_, edge).edges()[edge].target);
@@ -354,7 +355,8 @@ std::size_t NodeView::num_saved() const {
 std::string detail::name_of_input(const Node& node, std::size_t input) {
   for (std::uint32_t e = 0; e < node.num_edges; ++e) {
     const Edge& edge = node.edges()[e];
-    if (node.variant->edges[e] == input) return name_of(ref(edge.target), edge.target->key_of(edge.slot));
+    if (node.specialization->edges[e] == input)
+      return name_of(ref(edge.target), edge.target->key_of(edge.slot));
   }
   return {};
 }
@@ -365,8 +367,8 @@ std::string detail::after_space(std::string_view name) {
 
 std::string NodeView::saved_name(std::size_t saved) const {
   check_index(saved, node_of(node_.node())->num_saved, "saved operands");
-  const detail::Variant& variant = *node_of(node_.node())->variant;
-  const detail::SavedSource& source = variant.saved[saved];
+  const detail::Specialization& specialization = *node_of(node_.node())->specialization;
+  const detail::SavedSource& source = specialization.saved[saved];
   constexpr const char* kinds[] = {"input ", "output ", "retained value "};
   std::string name;
   if (source.kind == detail::SavedSource::Kind::input)
@@ -374,7 +376,8 @@ std::string NodeView::saved_name(std::size_t saved) const {
   if (source.kind == detail::SavedSource::Kind::output)
     name = name_of(node_, node_of(node_.node())->key_of(source.index));
   return tidu::detail::str(kinds[static_cast<std::size_t>(source.kind)], source.index,
-                           detail::after_space(name), " (", variant.owner->graph.type(source.value), ')');
+                           detail::after_space(name), " (", specialization.owner->graph.type(source.value),
+                           ')');
 }
 bool NodeView::freed() const { return node_of(node_.node())->freed(); }
 std::string NodeView::describe() const { return node_of(node_.node())->describe(); }

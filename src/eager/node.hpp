@@ -85,9 +85,9 @@ struct Node : NodeCount {
   static constexpr std::uint64_t no_version = ~std::uint64_t{0};  ///< of a saved operand without count
 
   std::atomic<std::uint32_t> uses{0};
-  std::uint64_t sequence = 0;        ///< 0: a leaf
-  Key first_key{};                   ///< of output 0; its source is the recorder's
-  const Variant* variant = nullptr;  ///< null: a leaf
+  std::uint64_t sequence = 0;                      ///< 0: a leaf
+  Key first_key{};                                 ///< of output 0; its source is the recorder's
+  const Specialization* specialization = nullptr;  ///< null: a leaf
   const OperandTable* table = nullptr;
   const char* file = nullptr;
   std::uint32_t line = 0;
@@ -100,7 +100,7 @@ struct Node : NodeCount {
   bool has_versions = false;  ///< does any saved operand have one?
   bool blocked = false;       ///< kept for explain() only: no gradient flows through it
 
-  bool is_leaf() const { return variant == nullptr; }
+  bool is_leaf() const { return specialization == nullptr; }
   Edge* edges() { return reinterpret_cast<Edge*>(this + 1); }
   const Edge* edges() const { return reinterpret_cast<const Edge*>(this + 1); }
   std::byte* saved_at() { return reinterpret_cast<std::byte*>(edges() + num_edges + num_passive); }
@@ -124,7 +124,7 @@ struct Node : NodeCount {
   }
   [[noreturn]] void refuse_operands(const OperandTable& others, const std::string& what) const;
   Placement placement() const { return {device, stream}; }
-  std::uint32_t num_outputs() const { return is_leaf() ? 1 : variant->num_outputs(); }
+  std::uint32_t num_outputs() const { return is_leaf() ? 1 : specialization->num_outputs(); }
   Key key_of(std::uint32_t slot) const { return {first_key.source, first_key.counter + slot}; }
   NodeExtension& extension_or_make();
   std::string where() const;
@@ -178,12 +178,12 @@ struct Node : NodeCount {
   }
   /// Allocates the node of an invocation. Edges, saved operands and versions are not initialized. Throws
   /// std::bad_alloc.
-  static Node* make(const Variant& variant, const OperandTable& table, std::size_t passive, std::size_t saved,
-                    bool versions) {
-    const std::size_t edges = variant.edges.size();
+  static Node* make(const Specialization& specialization, const OperandTable& table, std::size_t passive,
+                    std::size_t saved, bool versions) {
+    const std::size_t edges = specialization.edges.size();
     Node* const node =
         ::new (tidu::detail::pool_allocate(bytes_for(edges + passive, saved, table.size, versions))) Node;
-    node->variant = &variant;
+    node->specialization = &specialization;
     node->table = &table;
     node->num_edges = static_cast<std::uint32_t>(edges);
     node->num_passive = static_cast<std::uint32_t>(passive);

@@ -105,20 +105,21 @@ void NodeRunner::move_outgoing(const Node& node, std::span<Cotangent*> outgoing)
 }
 
 BackwardProgram& NodeRunner::program_of(const Node& node, std::span<Cotangent* const> incoming,
-                                        std::shared_ptr<Derivation>& keep) const {
-  const Variant& variant = *node.variant;
+                                        std::shared_ptr<CachedLinearization>& keep) const {
+  const Specialization& specialization = *node.specialization;
   const bool selective = reached_.is_selective();
   if (incoming.size() < 64 && node.num_edges < 64) [[likely]] {
     std::uint64_t seeded = 0;
     for (std::size_t i = 0; i < incoming.size(); ++i)
-      if (incoming[i] != nullptr && variant.output_active[i] != 0) seeded |= std::uint64_t{1} << i;
+      if (incoming[i] != nullptr && specialization.output_active[i] != 0) seeded |= std::uint64_t{1} << i;
     std::uint64_t wanted = (std::uint64_t{1} << node.num_edges) - 1;
     if (selective) {
       for (std::uint32_t e = 0; e < node.num_edges; ++e)
         if (!reached_.is_wanted(node.edges()[e])) wanted &= ~(std::uint64_t{1} << e);
     }
     if (options_.context == nullptr) {
-      for (const Derivation* at = variant.derivations.head(); at != nullptr; at = at->next) {
+      for (const CachedLinearization* at = specialization.linearizations.head(); at != nullptr;
+           at = at->next) {
         if (at->context != Key128{}) continue;
         for (BackwardProgram* program = at->programs.head(); program != nullptr; program = program->next)
           if (program->seeded[0] == seeded && program->wanted[0] == wanted &&
@@ -126,15 +127,16 @@ BackwardProgram& NodeRunner::program_of(const Node& node, std::span<Cotangent* c
             return *program;
       }
     }
-    return variant.program(Mask{seeded}, Mask{wanted}, cotangents_.wide_accumulation, options_.context, keep);
+    return specialization.program(Mask{seeded}, Mask{wanted}, cotangents_.wide_accumulation, options_.context,
+                                  keep);
   }
   Mask seeded = make_mask(incoming.size());
   for (std::size_t i = 0; i < incoming.size(); ++i)
-    if (incoming[i] != nullptr && variant.output_active[i] != 0) set(seeded, i);
+    if (incoming[i] != nullptr && specialization.output_active[i] != 0) set(seeded, i);
   Mask wanted = make_mask(node.num_edges);
   for (std::uint32_t e = 0; e < node.num_edges; ++e)
     if (!selective || reached_.is_wanted(node.edges()[e])) set(wanted, e);
-  return variant.program(seeded, wanted, cotangents_.wide_accumulation, options_.context, keep);
+  return specialization.program(seeded, wanted, cotangents_.wide_accumulation, options_.context, keep);
 }
 
 // Saved operands must be unchanged when backward reads them.
@@ -174,10 +176,10 @@ void NodeRunner::check_versions(const Node& node, const BackwardProgram& program
                                                                OperandBuffer& results,
                                                                std::span<Cotangent*> outgoing,
                                                                std::span<Cotangent*> made) const {
-  const CachedGraph& graph = *node.variant->owner;
+  const CachedGraph& graph = *node.specialization->owner;
   for (std::size_t i = 0; i < made.size(); ++i) {
     const std::uint32_t edge = program.output_edge[i];
-    Cotangent* cotangent = make_cotangent(table_, graph.input_types[node.variant->edges[edge]]);
+    Cotangent* cotangent = make_cotangent(table_, graph.input_types[node.specialization->edges[edge]]);
     results.take(i, cotangent->operand());
     cotangent->sequence = node.sequence;
     cotangent->source = node.first_key.source;
@@ -192,7 +194,7 @@ void NodeRunner::check_versions(const Node& node, const BackwardProgram& program
 [[gnu::always_inline]] inline void NodeRunner::check_cotangents(const Node& node,
                                                                 std::span<Cotangent* const> made) const {
   for (const Cotangent* cotangent : made) {
-    const std::uint32_t input = node.variant->edges[cotangent->edge];
+    const std::uint32_t input = node.specialization->edges[cotangent->edge];
     cotangents_.check_type(*cotangent, cotangent->type, node, "the ", "cotangent of input", input);
     cotangents_.check_device(*cotangent, node, input);
   }
@@ -203,7 +205,7 @@ void NodeRunner::run_transposed(Node& node, std::span<Cotangent*> incoming, std:
   const ReadGuard read(node);
   if (!read.entered()) refuse_freed(node);
   phase = "the rules";
-  std::shared_ptr<Derivation> keep;
+  std::shared_ptr<CachedLinearization> keep;
   BackwardProgram& program = program_of(node, incoming, keep);
   if (node.has_versions) check_versions(node, program);
 
@@ -253,16 +255,16 @@ void NodeRunner::run_transposed(Node& node, std::span<Cotangent*> incoming, std:
 // node and the cotangents: derivatives of residuals are not lost.
 void NodeRunner::record(const Node& node, BackwardProgram& program, std::span<Cotangent* const> incoming,
                         std::byte* computed, std::span<Cotangent* const> results) const {
-  const BackwardProgram::Recorded& recorded = node.variant->recorded(program);
-  const CachedGraph& graph = *node.variant->owner;
+  const BackwardProgram::Recorded& recorded = node.specialization->recorded(program);
+  const CachedGraph& graph = *node.specialization->owner;
   std::vector<RecordInput> inputs(graph.input_types.size());
   for (std::uint32_t e = 0; e < node.num_edges; ++e) {
     const Edge& edge = node.edges()[e];
-    inputs[node.variant->edges[e]] = {edge.target->key_of(edge.slot), edge.target, true, nullptr};
+    inputs[node.specialization->edges[e]] = {edge.target->key_of(edge.slot), edge.target, true, nullptr};
   }
   std::vector<RecordRetained> retained;
   for (std::uint32_t k = 0; k < node.num_saved; ++k) {
-    const SavedSource& source = node.variant->saved[k];
+    const SavedSource& source = node.specialization->saved[k];
     if (source.kind == SavedSource::Kind::input) {
       inputs[source.index].data = node.saved(k);
     } else if (recorded.saved[k] != no_index) {

@@ -45,7 +45,7 @@ class NodeRunner {
                       const char*& phase) const;
   void move_outgoing(const Node& node, std::span<Cotangent*> outgoing) const;
   BackwardProgram& program_of(const Node& node, std::span<Cotangent* const> incoming,
-                              std::shared_ptr<Derivation>& keep) const;
+                              std::shared_ptr<CachedLinearization>& keep) const;
   void check_versions(const Node& node, const BackwardProgram& program) const;
   void run_transposed(Node& node, std::span<Cotangent*> incoming, std::span<Cotangent*> outgoing,
                       const char*& phase) const;

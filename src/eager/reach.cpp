@@ -48,7 +48,7 @@ std::vector<Cut> Reach::cuts() const {
       const Node* producer = edge.target;
       if (!passive) {
         found.push_back({Cut::Kind::no_derivative, node, 0});
-      } else if (!producer->is_leaf() && producer->variant->output_active[edge.slot] == 0) {
+      } else if (!producer->is_leaf() && producer->specialization->output_active[edge.slot] == 0) {
         found.push_back({Cut::Kind::inactive_output, producer, edge.slot});
       } else {
         found.push_back({Cut::Kind::detached, node, 0});

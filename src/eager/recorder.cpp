@@ -1,4 +1,4 @@
-// recorder.cpp - one tape node of one invocation: find the variant for its active inputs, check the
+// recorder.cpp - one tape node of one invocation: find the specialization for its active inputs, check the
 // arguments, and fill one block.
 #include "tidu/eager/recorder.hpp"
 
@@ -65,13 +65,14 @@ std::uint32_t producer_slot(const Request& request, const RecordInput& input, st
   return static_cast<std::uint32_t>(slot);
 }
 
-const void* saved_data(const Request& request, const SavedSource& source, const Variant& variant) {
+const void* saved_data(const Request& request, const SavedSource& source,
+                       const Specialization& specialization) {
   switch (source.kind) {
     case SavedSource::Kind::input: return request.inputs[source.index].data;
     case SavedSource::Kind::output: return request.outputs[source.index];
     case SavedSource::Kind::retained: break;
   }
-  const ValueId value = variant.retained[source.index];
+  const ValueId value = specialization.retained[source.index];
   for (const RecordRetained& retained : request.retained)
     if (retained.value == value) return retained.data;
   return nullptr;
@@ -104,9 +105,10 @@ std::vector<ValueId> retained_values(const Request& request, const ErasedExecuto
   return retained;
 }
 
-// The same as variant_for for requests of any kind. `everything`: save all values that a derivative may read.
-const Variant& general_variant(const Request& request, const RecorderOptions& options,
-                               const ErasedExecutor* host, bool everything) {
+// The same as specialization_for for requests of any kind. `everything`: save all values that a derivative
+// may read.
+const Specialization& general_specialization(const Request& request, const RecorderOptions& options,
+                                             const ErasedExecutor* host, bool everything) {
   const std::size_t num_inputs = request.inputs.size();
   // The inputs with data matter if a plan has a choice: if everything is saved, or for the operands of
   // retained values.
@@ -117,23 +119,23 @@ const Variant& general_variant(const Request& request, const RecorderOptions& op
     if (is_active(request, i)) set(mask, i);
     if (has_choice && request.inputs[i].data != nullptr) set(given, i);
   }
-  return request.graph->variant(mask, given, !request.outputs.empty(), retained_values(request, host),
-                                everything, everything ? nullptr : options.context);
+  return request.graph->specialization(mask, given, !request.outputs.empty(), retained_values(request, host),
+                                       everything, everything ? nullptr : options.context);
 }
 
-// The variant for the inputs that require a gradient, by the fast path in the common case.
-const Variant& variant_for(const Request& request, const RecorderOptions& options,
-                           const ErasedExecutor* host) {
+// The specialization for the inputs that require a gradient, by the fast path in the common case.
+const Specialization& specialization_for(const Request& request, const RecorderOptions& options,
+                                         const ErasedExecutor* host) {
   constexpr std::size_t max_inputs = 48;  // of the fast path
-  // Derivations with a context without a key cannot be cached: its rules run in backward.
+  // Linearizations with a context without a key cannot be cached: its rules run in backward.
   const bool everything = options.save_everything || !request.graph->keeps(options.context);
   const std::size_t num_inputs = request.inputs.size();
   if (num_inputs > max_inputs || !request.retained.empty() || everything || options.context != nullptr)
-    return general_variant(request, options, host, everything);
+    return general_specialization(request, options, host, everything);
   std::uint64_t mask = 0;
   for (std::size_t i = 0; i < num_inputs; ++i)
     if (is_active(request, i)) mask |= std::uint64_t{1} << i;
-  return request.graph->variant(mask, !request.outputs.empty());
+  return request.graph->specialization(mask, !request.outputs.empty());
 }
 
 // Was it made on the tape, without a gradient flowing to it? An input without a key is a constant.
@@ -197,11 +199,12 @@ Node* RecorderCore::record(const Request& request, bool* active) {
     return nullptr;
   }
   if (host_ != nullptr) check_types(request, *host_);
-  const Variant& variant = variant_for(request, options_, host_);
-  for (std::size_t slot = 0; slot < num_outputs; ++slot) active[slot] = variant.output_active[slot] != 0;
-  const bool blocked = !variant.any_active;
+  const Specialization& specialization = specialization_for(request, options_, host_);
+  for (std::size_t slot = 0; slot < num_outputs; ++slot)
+    active[slot] = specialization.output_active[slot] != 0;
+  const bool blocked = !specialization.any_active;
   if (blocked && !options_.keep_blocked) return nullptr;
-  Node* node = fill(request, variant, blocked);
+  Node* node = fill(request, specialization, blocked);
   if (options_.profile != nullptr) [[unlikely]] {
     const Trace guard = Trace::adopt(node);
     profile_record(*options_.profile, host_, *node, request, begin);
@@ -231,14 +234,14 @@ std::uint32_t RecorderCore::slot_of_edge(const Request& request, std::uint32_t i
 }
 
 // Copies saved operands and makes the edges; the node is complete or destroyed.
-void RecorderCore::copy_into(Node* node, const Request& request, const Variant& variant,
+void RecorderCore::copy_into(Node* node, const Request& request, const Specialization& specialization,
                              std::span<const void* const> data, const std::uint32_t* slots) {
   std::size_t saved = 0;
   std::size_t edges = 0;
   try {
     for (; saved < data.size(); ++saved) table_->copy(node->saved(saved), data[saved]);
-    for (; edges < variant.edges.size(); ++edges) {
-      const RecordInput& input = request.inputs[variant.edges[edges]];
+    for (; edges < specialization.edges.size(); ++edges) {
+      const RecordInput& input = request.inputs[specialization.edges[edges]];
       Node* target = input.node != nullptr ? node_of(input.node) : make_leaf(input.key, request.placement);
       if (input.node != nullptr) retain(target);
       ::new (static_cast<void*>(node->edges() + edges)) Edge{target, slots[edges]};
@@ -255,17 +258,17 @@ void RecorderCore::copy_into(Node* node, const Request& request, const Variant& 
 
 // All checks precede the allocation of the block; after it only the copying of operands and the making of
 // leaves may throw.
-Node* RecorderCore::fill(const Request& request, const Variant& variant, bool blocked) {
-  const std::size_t num_edges = variant.edges.size();
-  const std::size_t num_saved = blocked ? 0 : variant.saved.size();
+Node* RecorderCore::fill(const Request& request, const Specialization& specialization, bool blocked) {
+  const std::size_t num_edges = specialization.edges.size();
+  const std::size_t num_saved = blocked ? 0 : specialization.saved.size();
   ShortArray<const void*, 8> data(num_saved);
   ShortArray<std::uint64_t, 8> versions(num_saved);
   bool has_versions = false;
   for (std::size_t k = 0; k < num_saved; ++k) {
-    data[k] = saved_data(request, variant.saved[k], variant);
+    data[k] = saved_data(request, specialization.saved[k], specialization);
     if (data[k] == nullptr)
-      refuse(request,
-             str("expected data for input ", variant.saved[k].index, ", which backward reads, got none"));
+      refuse(request, str("expected data for input ", specialization.saved[k].index,
+                          ", which backward reads, got none"));
     if (host_ == nullptr) continue;
     const std::optional<std::uint64_t> version = host_->version(data[k]);
     has_versions = has_versions || version.has_value();
@@ -273,14 +276,15 @@ Node* RecorderCore::fill(const Request& request, const Variant& variant, bool bl
   }
   std::uint64_t sequence = 0;
   ShortArray<std::uint32_t, 8> slots(num_edges);
-  for (std::size_t e = 0; e < num_edges; ++e) slots[e] = slot_of_edge(request, variant.edges[e], sequence);
+  for (std::size_t e = 0; e < num_edges; ++e)
+    slots[e] = slot_of_edge(request, specialization.edges[e], sequence);
   const std::uint32_t num_passive = options_.keep_blocked ? check_passive(request, sequence) : 0;
 
-  Node* node = Node::make(variant, *table_, num_passive, num_saved, has_versions);
+  Node* node = Node::make(specialization, *table_, num_passive, num_saved, has_versions);
   node->blocked = blocked;
-  copy_into(node, request, variant, {data.data(), num_saved}, slots.data());
+  copy_into(node, request, specialization, {data.data(), num_saved}, slots.data());
   if (num_passive != 0) add_passive(request, node->edges() + num_edges);
-  tidu::detail::count_up(variant.owner->references);
+  tidu::detail::count_up(specialization.owner->references);
   if (has_versions) std::copy_n(versions.data(), num_saved, node->versions());
   enter(*node, sequence, request.graph->output_types.size());
   node->device = request.placement.device;

@@ -43,7 +43,7 @@ void Roots::check_root(std::size_t i) {
   const OperandTable& table = request_.host.table;
   if (node->operands() != &table) node->require_operands(table, str("root ", i));
   slots_.push_back(slot_of(TraceRef(root.node), root.key, "backward"));
-  if (!node->is_leaf() && node->variant->output_active[slots_.back()] == 0) {
+  if (!node->is_leaf() && node->specialization->output_active[slots_.back()] == 0) {
     throw Error(ErrorKind::invalid_argument,
                 str("backward: expected root ", i, " to have a derivative, got output ", slots_.back(),
                     " of ", node->describe()));
@@ -93,7 +93,7 @@ Cotangent* Roots::copy_or_make(std::size_t i, const Type* type) const {
 Cotangent* Roots::make_seed(std::size_t i, CotangentOps& cotangents, Placement caller) const {
   const UntypedRoot& root = request_.roots[i];
   const Node& node = this->node(i);
-  const Type* const type = node.is_leaf() ? nullptr : &node.variant->owner->output_types[slots_[i]];
+  const Type* const type = node.is_leaf() ? nullptr : &node.specialization->owner->output_types[slots_[i]];
   Cotangent* seed[] = {copy_or_make(i, type)};
   const CotangentGuard guard(request_.host.table, seed);
   Cotangent& cotangent = *seed[0];

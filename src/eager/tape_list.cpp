@@ -58,7 +58,7 @@ std::vector<std::pair<std::uint32_t, std::string>> names_of(const Node& node) {
 }
 
 std::string saved_value(const Node& node, std::uint32_t saved) {
-  const SavedSource& source = node.variant->saved[saved];
+  const SavedSource& source = node.specialization->saved[saved];
   constexpr const char* kinds[] = {"input ", "output ", "retained value "};
   return tidu::detail::str(kinds[static_cast<std::size_t>(source.kind)], source.index);
 }

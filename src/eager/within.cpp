@@ -159,7 +159,7 @@ std::string first_within(const ErasedExecutor& host, const RecorderCore::Request
 
 std::string first_within(const ErasedExecutor& host, Node& node, const BackwardProgram& program,
                          std::span<const void* const> inputs) {
-  const Graph& graph = node.variant->owner->graph;
+  const Graph& graph = node.specialization->owner->graph;
   if (is_one_operation(graph)) return {};
   const NodeView view(ref(&node));
   const Search search(host, node.placement(), &view);

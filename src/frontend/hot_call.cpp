@@ -14,7 +14,7 @@ namespace {
 using eager::detail::Edge;
 using eager::detail::Node;
 using eager::detail::SavedSource;
-using eager::detail::Variant;
+using eager::detail::Specialization;
 
 // Which operands require a gradient that is recorded; nothing where one is traced.
 std::optional<std::uint32_t> grads_of(const Context& c, std::span<const Input> operands) {
@@ -44,18 +44,18 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   }
 }
 
-// The node of an invocation with one result, as a recorder makes it for this variant. The checks of a
+// The node of an invocation with one result, as a recorder makes it for this specialization. The checks of a
 // recorder are known to hold. See Context::lowest, too.
-[[gnu::always_inline]] inline Node* record_again(Context& c, const Variant& variant,
+[[gnu::always_inline]] inline Node* record_again(Context& c, const Specialization& specialization,
                                                  std::span<const Input> operands, const Tensor& result,
                                                  const Where& where) {
   eager::detail::RecorderCore& recorder = c.recorder.core();
-  const std::size_t num_saved = variant.saved.size();
-  Node* const node = Node::make(variant, recorder.table(), 0, num_saved, num_saved != 0);
-  tidu::detail::count_up(variant.owner->references);
+  const std::size_t num_saved = specialization.saved.size();
+  Node* const node = Node::make(specialization, recorder.table(), 0, num_saved, num_saved != 0);
+  tidu::detail::count_up(specialization.owner->references);
   std::uint64_t* version = node->versions();
   auto* saved = reinterpret_cast<Tensor*>(node->saved_at());
-  for (const SavedSource& source : variant.saved) {
+  for (const SavedSource& source : specialization.saved) {
     const Tensor& tensor = source.kind == SavedSource::Kind::output ? result : *operands[source.index].tensor;
     ::new (static_cast<void*>(saved++)) Tensor(tensor);
     *version++ = tensor.version();
@@ -63,7 +63,7 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   std::uint64_t last = 0, lowest = c.lowest;
   const std::uint64_t own = recorder.keys().source();
   Edge* edge = node->edges();
-  for (const std::uint32_t input : variant.edges) {
+  for (const std::uint32_t input : specialization.edges) {
     const Body& body = *operands[input].body;
     Node* const target = eager::detail::node_of(body.trace.node());
     eager::detail::retain(body.trace.node());
@@ -102,12 +102,12 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 [[gnu::always_inline]] inline Body* LazyReplay::result_of_call(Context& c, const RecordedCall& place,
                                                                std::span<const Input> operands,
                                                                const Where& where, const Tensor& result) {
-  if (place.variant == nullptr) {
+  if (place.specialization == nullptr) {
     if (place.grads != 0) note_inputs(c, operands);
     return make_body(result);
   }
-  const Variant& variant = *place.variant;
-  Node* const node = record_again(c, variant, operands, result, where);
+  const Specialization& specialization = *place.specialization;
+  Node* const node = record_again(c, specialization, operands, result, where);
   eager::Trace trace = eager::Trace::adopt(eager::detail::count_of(node));
   LazyPattern& pattern = *pattern_;
   LazyPattern::Recorded& recorded = pattern.recorded[at_];
@@ -115,7 +115,7 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   const std::uint64_t source = c.recorder.keys().source(), counter = node->first_key.counter;
   bool as_operands = true;
   const Edge* edge = node->edges();
-  for (const std::uint32_t input : variant.edges) {
+  for (const std::uint32_t input : specialization.edges) {
     const bool same = note_edge(pattern.operands[place.first_operand + input], (edge++)->target);
     as_operands = as_operands && same;
   }
@@ -127,7 +127,7 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   made->trace = std::move(trace);
   made->key.source = source;
   made->key.counter = counter;
-  made->requires_grad = variant.output_active[0] != 0;
+  made->requires_grad = specialization.output_active[0] != 0;
   return made;
 }
 
@@ -194,12 +194,12 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 }
 
 RecordedCall::RecordedCall(const ComingCall& coming, const eager::RecordedGraph& its_graph,
-                           const Variant* its)
+                           const Specialization* its)
     : name(coming.call.name),
       num_operands(static_cast<std::uint16_t>(coming.operands.size())),
       num_words(static_cast<std::uint16_t>(coming.call.words.size())),
       grads(coming.grads),
-      variant(its),
+      specialization(its),
       graph(its_graph) {
   std::copy(coming.call.words.begin(), coming.call.words.end(), words.begin());
   for (std::size_t i = 0; i < num_operands; ++i) types[i] = coming.operands[i].tensor->type().identity();
@@ -221,8 +221,9 @@ void LazyReplay::learn_call(RecordedCall& call) {
 }
 
 void LazyTrace::learn_call(const ComingCall& coming, const eager::RecordedGraph& graph,
-                           const Variant* variant) {
-  RecordedCall call(coming, graph, variant);  // then the one before, which is destroyed without the lock
+                           const Specialization* specialization) {
+  RecordedCall call(coming, graph,
+                    specialization);  // then the one before, which is destroyed without the lock
   const std::lock_guard lock(mutex_);
   replay_.learn_call(call);
 }
@@ -260,12 +261,12 @@ void learn_hot(Context& c, const Call& call, std::span<const Input> operands,
   if (!c.hot->is_followed() || !knows_calls(c, call, operands)) return;
   const std::optional<std::uint32_t> grads = grads_of(c, operands);
   if (!grads) return;
-  const Variant* variant = nullptr;
+  const Specialization* specialization = nullptr;
   if (made.trace) {
-    variant = eager::detail::node_of(made.trace.node())->variant;
-    if (variant->fast_key == 0) return;
+    specialization = eager::detail::node_of(made.trace.node())->specialization;
+    if (specialization->fast_key == 0) return;
   }
-  c.trace->learn_call({call, operands, *grads}, graph, variant);
+  c.trace->learn_call({call, operands, *grads}, graph, specialization);
 }
 
 }  // namespace tidu::frontend_detail

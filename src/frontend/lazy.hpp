@@ -149,9 +149,9 @@ class LazyTrace {
   /// Returns the body of the result's Array if the call is the next operation of a pattern; null if it must
   /// be recorded. For the recording thread.
   Body* follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
-  /// Stores the last call as the known one of its position. `variant`: of its node, or null.
+  /// Stores the last call as the known one of its position. `specialization`: of its node, or null.
   void learn_call(const ComingCall& coming, const eager::RecordedGraph& graph,
-                  const eager::detail::Variant* variant);
+                  const eager::detail::Specialization* specialization);
 
  private:
   using Lock = LazyEvaluator::Lock;

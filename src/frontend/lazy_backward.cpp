@@ -87,7 +87,7 @@ bool ObservedBackward::read_tape(Node& root) {
     places[nodes_[i]] = i;
   }
   for (const Node* const node : nodes_) {
-    known_.nodes.push_back({node->variant, *eager::NodeView(eager::detail::ref(node)).graph(),
+    known_.nodes.push_back({node->specialization, *eager::NodeView(eager::detail::ref(node)).graph(),
                             static_cast<std::uint32_t>(known_.edges.size()),
                             static_cast<std::uint32_t>(saved_.size())});
     for (std::uint32_t e = 0; e < node->num_edges; ++e) {
@@ -202,7 +202,7 @@ bool BackwardReplay::same_tape(const KnownBackward& known, Node& root) {
     // All its consumers were visited before. Numbers descend, so that no node occurs twice.
     const Node& node = *nodes_[i];
     const KnownBackward::Node& like = known.nodes[i];
-    if (node.variant != like.variant || !is_plain(node)) return false;
+    if (node.specialization != like.specialization || !is_plain(node)) return false;
     if (i > 0 && node.sequence >= nodes_[i - 1]->sequence) return false;
     for (std::uint32_t e = 0; e < node.num_edges; ++e) {
       const Edge& edge = node.edges()[e];
@@ -235,8 +235,8 @@ bool BackwardReplay::came_by_calls(const KnownBackward& known, const eager::Key&
     const LazyPattern::Recorded& recorded = pattern.recorded[known.node_ops[i]];
     if (recorded.followed != replay.count() || !recorded.as_operands) return false;
     Node* const node = recorded.node;
-    // Other operands may require a gradient now; the position then has another variant.
-    if (node->variant != known.nodes[i].variant) return false;
+    // Other operands may require a gradient now; the position then has another specialization.
+    if (node->specialization != known.nodes[i].specialization) return false;
     if (node->extension.load(std::memory_order_acquire) != nullptr || node->freed()) return false;
     nodes_.push_back(node);
   }
@@ -487,7 +487,7 @@ void backward_hot(Context& c, eager::Root<Tensor>& root, const std::function<voi
                         trace.is_run_by(c.runner_on(0));
   if (!followed) return run();
   if (trace.repeat_backward(node, c)) return;
-  const Tensor seed = ones(node.variant->owner->output_types[0]);
+  const Tensor seed = ones(node.specialization->owner->output_types[0]);
   const std::unique_ptr<ObservedBackward> seen = trace.watch_backward(node, seed);
   if (seen != nullptr) root.seed = seed;
   run();

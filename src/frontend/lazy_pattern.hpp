@@ -21,7 +21,7 @@
 
 namespace tidu::eager::detail {
 struct Node;
-struct Variant;
+struct Specialization;
 }  // namespace tidu::eager::detail
 
 namespace tidu::frontend_detail {
@@ -42,13 +42,13 @@ struct alignas(64) RecordedCall {
   std::uint16_t num_operands = 0, num_words = 0;
   std::uint32_t grads = 0;
   std::array<const void*, max_operands> types{};
-  const eager::detail::Variant* variant = nullptr;
+  const eager::detail::Specialization* specialization = nullptr;
   std::array<std::int64_t, max_words> words{};
-  std::optional<eager::RecordedGraph> graph;  // keeps the variant alive
+  std::optional<eager::RecordedGraph> graph;  // keeps the specialization alive
 
   RecordedCall() = default;
   RecordedCall(const ComingCall& coming, const eager::RecordedGraph& its_graph,
-               const eager::detail::Variant* its);
+               const eager::detail::Specialization* its);
   /// Operands are compared by their types alone.
   bool is(const Call& call, std::span<const Input> operands) const {
     if (name != call.name || num_operands != operands.size() || num_words != call.words.size()) return false;
@@ -63,8 +63,8 @@ struct alignas(64) RecordedCall {
 /// A backward call whose operations are a range of a pattern; see Note [Backward replay].
 struct KnownBackward {
   struct Node {
-    const eager::detail::Variant* variant;
-    eager::RecordedGraph graph;  // keeps `variant` alive
+    const eager::detail::Specialization* specialization;
+    eager::RecordedGraph graph;  // keeps `specialization` alive
     std::uint32_t first_edge;
     std::uint32_t first_saved;
     bool freed = false;  // by the call, which may not have reached all nodes

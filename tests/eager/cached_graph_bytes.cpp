@@ -81,7 +81,7 @@ TEST_CASE("a cached graph that is used again and again stays, and is derived onc
     CHECK(gradient_with(-1.5) == -1.5);
   }
   const auto after = eager::cached_graph_statistics();
-  CHECK(after.derivations - before.derivations == 50);
+  CHECK(after.linearizations - before.linearizations == 50);
   CHECK(after.evictions - before.evictions >= 40);
 }
 

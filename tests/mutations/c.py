@@ -61,10 +61,10 @@ mutation("C9", "versions of what computes residuals only are checked", "src/eage
 mutation("C9", "versions of all that is saved are checked", "src/eager/node_runner.cpp",
          "  for (const std::uint32_t k : program.forward_inputs) check(k);",
          "  for (std::uint32_t k = 0; k < node.num_saved; ++k) check(k);")
-mutation("C10", "a forward on one thread waits for that on another", "src/eager/variant.cpp",
-         "  variant->owner = this;",
+mutation("C10", "a forward on one thread waits for that on another", "src/eager/specialization.cpp",
+         "  specialization->owner = this;",
          "  static std::recursive_mutex one_at_a_time;\n"
-         "  const std::lock_guard<std::recursive_mutex> lock(one_at_a_time);\n  variant->owner = this;",
+         "  const std::lock_guard<std::recursive_mutex> lock(one_at_a_time);\n  specialization->owner = this;",
          programs=("test_eager_threads",))
 mutation("C10", "a forward inside another is refused", "src/eager/recorder.cpp",
          "  const std::size_t num_outputs = request.graph->output_types.size();\n  const std::int64_t begin",

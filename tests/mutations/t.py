@@ -7,8 +7,8 @@ mutation("T1", "a trace that did not make the key is accepted", "src/eager/recor
          "if (input.key.source != node->first_key.source || slot >= node->num_outputs()) {",
          "if (false) {")
 mutation("T1", "what the frontend retains is not offered to backward", "src/eager/derive.cpp",
-         "for (std::size_t i = 0; i < variant_.retained.size(); ++i)\n      enter(",
-         "for (std::size_t i = 0; i < 0 * variant_.retained.size(); ++i)\n      enter(")
+         "for (std::size_t i = 0; i < specialization_.retained.size(); ++i)\n      enter(",
+         "for (std::size_t i = 0; i < 0 * specialization_.retained.size(); ++i)\n      enter(")
 mutation("T2", "composite graphs of equal structure are not shared", "src/eager/cached_graph.cpp",
          "if (!same(entry->graph->graph, graph)) continue;",
          "if (graph.num_operations() > 1 || !same(entry->graph->graph, graph)) continue;")
@@ -20,7 +20,7 @@ mutation("T3", "the child of a fork makes its parent's names", "src/graph/key.cp
 mutation("T3", "keys of a node's outputs are handed out again", "src/eager/recorder.cpp",
          "enter(*node, sequence, request.graph->output_types.size());", "enter(*node, sequence, 1);")
 mutation("T4", "outputs without a derivative have a trace too", "src/eager/recorder.cpp",
-         "active[slot] = variant.output_active[slot] != 0;", "active[slot] = true;")
+         "active[slot] = specialization.output_active[slot] != 0;", "active[slot] = true;")
 mutation("T4", "backward starts at the first output, whichever is named", "src/eager/roots.cpp",
          "slots_.push_back(slot_of(TraceRef(root.node), root.key, \"backward\"));",
          "slots_.push_back(0 * slot_of(TraceRef(root.node), root.key, \"backward\"));")
@@ -31,8 +31,8 @@ mutation("T5", "cotangents that are absent are taken for there", "src/eager/node
          "    host_.add_operands({Type(), nullptr, node.placement()}, node.saved(0), node.saved(0));\n"
          "  if (!any) return;")
 mutation("T5", "residuals of composites are computed though the result was retained", "src/eager/derive.cpp",
-         "if (variant_.outputs_given) {\n      for (std::size_t i = 0; i < graph_.outputs().size(); ++i)\n        enter(",
-         "if (variant_.outputs_given && graph_.num_operations() == 1) {\n"
+         "if (specialization_.outputs_given) {\n      for (std::size_t i = 0; i < graph_.outputs().size(); ++i)\n        enter(",
+         "if (specialization_.outputs_given && graph_.num_operations() == 1) {\n"
          "      for (std::size_t i = 0; i < graph_.outputs().size(); ++i)\n        enter(")
 mutation("T6", "inactive inputs of two are differentiated", "src/eager/recorder.cpp",
          "    if (is_active(request, i)) mask |= std::uint64_t{1} << i;",
@@ -44,20 +44,20 @@ mutation("T6", "cotangents of edges that nobody wants are computed", "src/eager/
 mutation("T7", "messages do not say which node failed", "src/eager/failure.cpp",
          "    place = str(\"the backward of \", printable(node.name()), '(', types, ')',",
          "    place = str(\"backward \", '(', types, ')',")
-mutation("T7", "a rule's passing failure is kept for good", "src/eager/variant.cpp",
+mutation("T7", "a rule's passing failure is kept for good", "src/eager/specialization.cpp",
          "if (!lies_in_the_graph(error)) throw;", "if (false && !lies_in_the_graph(error)) throw;")
 mutation("T8", "JVP rules get no context", "src/eager/derive.cpp",
-         "  options.context = context;\n  count_derivation();", "  count_derivation();")
-mutation("T8", "what one context gave is used for another", "src/eager/variant.cpp",
-         "if (at->context == key) derivation = at;", "derivation = at;")
-mutation("T8", "what a context without a key gave is kept", "src/eager/variant.cpp",
-         "    keep = make_derivation(*this, user);\n    derivation = keep.get();",
+         "  options.context = context;\n  count_linearization();", "  count_linearization();")
+mutation("T8", "what one context gave is used for another", "src/eager/specialization.cpp",
+         "if (at->context == key) cached = at;", "cached = at;")
+mutation("T8", "what a context without a key gave is kept", "src/eager/specialization.cpp",
+         "    keep = make_linearization(*this, user);\n    cached = keep.get();",
          "    static_cast<void>(keep);\n"
-         "    derivation = derivations.head() != nullptr ? derivations.head() : derivations.publish(\n"
-         "        make_derivation(*this, user), [](const Derivation&) { return false; });")
+         "    cached = linearizations.head() != nullptr ? linearizations.head() : linearizations.publish(\n"
+         "        make_linearization(*this, user), [](const CachedLinearization&) { return false; });")
 mutation("T9", "where everything is saved the seed goes to every output", "src/eager/derive.cpp",
          "const bool seeded = test(program_->seeded, slot);\n      seeds.push_back(seeded);",
-         "const bool seeded = test(program_->seeded, slot);\n      seeds.push_back(seeded || variant_.saves_everything);")
+         "const bool seeded = test(program_->seeded, slot);\n      seeds.push_back(seeded || specialization_.saves_everything);")
 mutation("T10", "roots may name an output that there is not", "src/eager/node.cpp",
          "key.counter - node->first_key.counter < node->num_outputs();",
          "key.counter - node->first_key.counter <= node->num_outputs();")

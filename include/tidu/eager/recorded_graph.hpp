@@ -108,7 +108,7 @@ class RecordedGraph {
 /// grow.
 struct CachedGraphStatistics {
   std::uint64_t graphs = 0;          ///< interned now
-  std::uint64_t derivations = 0;     ///< linearizations, which call JVP rules
+  std::uint64_t linearizations = 0;  ///< calls of linearize, which calls JVP rules
   std::uint64_t transpositions = 0;  ///< transpositions, which call transpose rules
   std::uint64_t evictions = 0;       ///< cached graphs dropped from the store because it was full, or cleared
   std::uint64_t looked_at = 0;       ///< cached graphs that were looked at to find those
@@ -134,7 +134,7 @@ struct TemplateStatistics {
 };
 [[deprecated("use cached_graph_statistics")]] inline TemplateStatistics template_statistics() {
   const CachedGraphStatistics now = cached_graph_statistics();
-  return {now.graphs, now.derivations, now.transpositions, now.evictions, now.looked_at, now.bytes};
+  return {now.graphs, now.linearizations, now.transpositions, now.evictions, now.looked_at, now.bytes};
 }
 [[deprecated("use set_cached_graph_limit")]] inline std::size_t set_template_limit(std::size_t count) {
   return set_cached_graph_limit(count);

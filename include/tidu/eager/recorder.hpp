@@ -89,7 +89,7 @@ struct RecordRetained {
 
 /// The untyped face of a BackwardExecutor.
 class ErasedExecutor;
-struct Variant;
+struct Specialization;
 
 /// The untyped part, shared by all recorders.
 class RecorderCore {
@@ -121,9 +121,9 @@ class RecorderCore {
   std::uint64_t num_recorded() const { return recorded_; }
 
  private:
-  Node* fill(const Request& request, const Variant& variant, bool blocked);
+  Node* fill(const Request& request, const Specialization& specialization, bool blocked);
   std::uint32_t slot_of_edge(const Request& request, std::uint32_t input, std::uint64_t& sequence);
-  void copy_into(Node* node, const Request& request, const Variant& variant,
+  void copy_into(Node* node, const Request& request, const Specialization& specialization,
                  std::span<const void* const> data, const std::uint32_t* slots);
 
   const OperandTable* table_;

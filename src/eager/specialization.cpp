@@ -1,5 +1,5 @@
-// variant.cpp - the state of a cached graph for a mask of active inputs: the operands that nodes save, and
-// derivations and backward programs by context, which are made on demand (derive.cpp).
+// specialization.cpp - the state of a cached graph for a mask of active inputs: the operands that nodes save,
+// and linearizations and backward programs by context, which are made on demand (derive.cpp).
 #include <algorithm>
 
 #include "eager/cached_graph.hpp"
@@ -28,11 +28,12 @@ bool lies_in_the_graph(const Error& error) {
          kind == ErrorKind::unknown_primitive;
 }
 
-// Counts the derivation towards the bytes of its cached graph.
-std::unique_ptr<Derivation> counted(const CachedGraph* owner, std::unique_ptr<Derivation> derivation) {
-  const Linearization& made = *derivation->linearization;
+// Counts the linearization towards the bytes of its cached graph.
+std::unique_ptr<CachedLinearization> counted(const CachedGraph* owner,
+                                             std::unique_ptr<CachedLinearization> cached) {
+  const Linearization& made = *cached->linearization;
   count_bytes(owner, tidu::detail::array_bytes(made.augmented) + tidu::detail::array_bytes(made.linear));
-  return derivation;
+  return cached;
 }
 std::unique_ptr<BackwardProgram> counted(const CachedGraph* owner, std::unique_ptr<BackwardProgram> program) {
   std::size_t bytes = 0;
@@ -46,85 +47,88 @@ std::unique_ptr<BackwardProgram> counted(const CachedGraph* owner, std::unique_p
 
 }  // namespace
 
-std::unique_ptr<Variant> CachedGraph::make_variant(std::unique_ptr<Variant> variant,
-                                                   ADContext* context) const {
-  variant->owner = this;
+std::unique_ptr<Specialization> CachedGraph::make_specialization(
+    std::unique_ptr<Specialization> specialization, ADContext* context) const {
+  specialization->owner = this;
   for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
-    if (test(variant->active, i)) variant->edges.push_back(i);
-  variant->output_active.assign(output_types.size(), 0);
-  if (variant->saves_everything) {
+    if (test(specialization->active, i)) specialization->edges.push_back(i);
+  specialization->output_active.assign(output_types.size(), 0);
+  if (specialization->saves_everything) {
     for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
-      if (test(variant->given, i)) variant->saved.push_back({SavedSource::Kind::input, i, graph.inputs()[i]});
-    if (variant->outputs_given) {
+      if (test(specialization->given, i))
+        specialization->saved.push_back({SavedSource::Kind::input, i, graph.inputs()[i]});
+    if (specialization->outputs_given) {
       for (std::uint32_t i = 0; i < graph.outputs().size(); ++i)
-        variant->saved.push_back({SavedSource::Kind::output, i, graph.outputs()[i]});
+        specialization->saved.push_back({SavedSource::Kind::output, i, graph.outputs()[i]});
     }
-    for (std::uint32_t i = 0; i < variant->retained.size(); ++i)
-      variant->saved.push_back({SavedSource::Kind::retained, i, variant->retained[i]});
+    for (std::uint32_t i = 0; i < specialization->retained.size(); ++i)
+      specialization->saved.push_back({SavedSource::Kind::retained, i, specialization->retained[i]});
     for (std::size_t i = 0; i < output_types.size(); ++i)
-      variant->output_active[i] = is_inexact(output_types[i].dtype()) ? 1 : 0;
+      specialization->output_active[i] = is_inexact(output_types[i].dtype()) ? 1 : 0;
   } else {
     try {
-      std::unique_ptr<Derivation> derivation = make_derivation(*variant, context);
-      const auto& tangents = derivation->linearization->tangent_of_output;
+      std::unique_ptr<CachedLinearization> cached = make_linearization(*specialization, context);
+      const auto& tangents = cached->linearization->tangent_of_output;
       Mask seeded = make_mask(output_types.size());
       for (std::size_t i = 0; i < output_types.size(); ++i) {
-        variant->output_active[i] = tangents[i] ? 1 : 0;
+        specialization->output_active[i] = tangents[i] ? 1 : 0;
         if (tangents[i]) set(seeded, i);
       }
       std::vector<SavedSource> plan;
-      std::unique_ptr<BackwardProgram> program = make_program(
-          *variant, derivation->linearization, seeded, all_bits(variant->edges.size()), true, context, &plan);
-      variant->saved = std::move(plan);
-      if (derivation->context) {
-        derivation->programs.publish(counted(this, std::move(program)),
-                                     [](const BackwardProgram&) { return false; });
-        variant->derivations.publish(counted(this, std::move(derivation)),
-                                     [](const Derivation&) { return false; });
+      std::unique_ptr<BackwardProgram> program =
+          make_program(*specialization, cached->linearization, seeded, all_bits(specialization->edges.size()),
+                       true, context, &plan);
+      specialization->saved = std::move(plan);
+      if (cached->context) {
+        cached->programs.publish(counted(this, std::move(program)),
+                                 [](const BackwardProgram&) { return false; });
+        specialization->linearizations.publish(counted(this, std::move(cached)),
+                                               [](const CachedLinearization&) { return false; });
       }
     } catch (const Error& error) {
       if (!lies_in_the_graph(error)) throw;
-      variant->failure = error.clone();
-      variant->saved.clear();
+      specialization->failure = error.clone();
+      specialization->saved.clear();
       for (std::size_t i = 0; i < output_types.size(); ++i)
-        variant->output_active[i] = is_inexact(output_types[i].dtype()) ? 1 : 0;
+        specialization->output_active[i] = is_inexact(output_types[i].dtype()) ? 1 : 0;
     }
   }
-  variant->single_output = output_types.size() == 1;
-  for (const char active : variant->output_active) variant->any_active = variant->any_active || active != 0;
-  return variant;
+  specialization->single_output = output_types.size() == 1;
+  for (const char active : specialization->output_active)
+    specialization->any_active = specialization->any_active || active != 0;
+  return specialization;
 }
 
-BackwardProgram& Variant::program(const Mask& seeded, const Mask& wanted, bool wide_accumulation,
-                                  ADContext* user, std::shared_ptr<Derivation>& keep) const {
+BackwardProgram& Specialization::program(const Mask& seeded, const Mask& wanted, bool wide_accumulation,
+                                         ADContext* user, std::shared_ptr<CachedLinearization>& keep) const {
   if (failure != nullptr && (user == nullptr || key_of(user) == context)) failure->raise();
   const std::optional<Key128> key = key_of(user);
-  Derivation* derivation = nullptr;
+  CachedLinearization* cached = nullptr;
   std::size_t known = 0;
-  for (Derivation* at = derivations.head(); key && at != nullptr && derivation == nullptr; at = at->next) {
-    if (at->context == key) derivation = at;
+  for (CachedLinearization* at = linearizations.head(); key && at != nullptr && cached == nullptr;
+       at = at->next) {
+    if (at->context == key) cached = at;
     ++known;
   }
   // Contexts whose keys never come again fill no memory.
-  if (derivation == nullptr && key && (user == nullptr || known < max_contexts)) {
-    derivation = derivations.publish(counted(owner, make_derivation(*this, user)),
-                                     [&](const Derivation& other) { return other.context == key; });
-  } else if (derivation == nullptr) {
-    keep = make_derivation(*this, user);
-    derivation = keep.get();
+  if (cached == nullptr && key && (user == nullptr || known < max_contexts)) {
+    cached = linearizations.publish(counted(owner, make_linearization(*this, user)),
+                                    [&](const CachedLinearization& other) { return other.context == key; });
+  } else if (cached == nullptr) {
+    keep = make_linearization(*this, user);
+    cached = keep.get();
   }
   const auto same = [&](const BackwardProgram& program) {
     return program.seeded == seeded && program.wanted == wanted && program.accumulates(wide_accumulation);
   };
-  for (BackwardProgram* at = derivation->programs.head(); at != nullptr; at = at->next)
+  for (BackwardProgram* at = cached->programs.head(); at != nullptr; at = at->next)
     if (same(*at)) return *at;
-  auto made =
-      make_program(*this, derivation->linearization, seeded, wanted, wide_accumulation, user, nullptr);
+  auto made = make_program(*this, cached->linearization, seeded, wanted, wide_accumulation, user, nullptr);
   if (keep == nullptr) made = counted(owner, std::move(made));
-  return *derivation->programs.publish(std::move(made), same);
+  return *cached->programs.publish(std::move(made), same);
 }
 
-const BackwardProgram::Recorded& Variant::recorded(BackwardProgram& program) const {
+const BackwardProgram::Recorded& Specialization::recorded(BackwardProgram& program) const {
   if (const BackwardProgram::Recorded* made = program.recorded.head()) return *made;
   const Graph& augmented = program.linearization->augmented;
   GraphBuilder builder("backward of " + owner->name(), augmented.primitives());
