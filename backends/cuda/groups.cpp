@@ -232,14 +232,14 @@ class Grouping {
   }
   // Open groups that may take the operation: the last one that makes what it reads, the last one of its size.
   std::vector<std::uint32_t> candidates(const Operation& operation, std::int64_t size) const {
-    std::uint32_t maker = 0;
+    std::uint32_t producer = 0;
     for (const ValueId id : operation.inputs()) {
-      for (const Source& source : sources_of(id)) maker = std::max(maker, made_by_[source.value]);
+      for (const Source& source : sources_of(id)) producer = std::max(producer, made_by_[source.value]);
     }
     std::vector<std::uint32_t> all;
-    if (maker != 0 && is_open(maker)) all.push_back(maker);
+    if (producer != 0 && is_open(producer)) all.push_back(producer);
     const auto last = last_group_.find(size);
-    if (last != last_group_.end() && is_open(last->second) && last->second != maker)
+    if (last != last_group_.end() && is_open(last->second) && last->second != producer)
       all.push_back(last->second);
     return all;
   }

@@ -140,7 +140,7 @@ std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node
     std::vector<std::uint32_t> readers;
   };
   std::map<std::size_t, Stretch> pieces;
-  std::vector<std::uint32_t> maker_of_output(layout.spots.size(), no_index);  // by value
+  std::vector<std::uint32_t> producer_of_output(layout.spots.size(), no_index);  // by value
   std::vector<std::vector<std::uint32_t>> before(nodes.size());
 
   const auto write = [&](std::uint32_t node, std::size_t offset, std::size_t bytes) {
@@ -169,8 +169,8 @@ std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node
     }
     for (const ValueId operand : nodes[n].operands) {
       const Spot& spot = layout.spots[operand];
-      if (spot.home == Home::output && maker_of_output[operand] != no_index) {
-        before[n].push_back(maker_of_output[operand]);
+      if (spot.home == Home::output && producer_of_output[operand] != no_index) {
+        before[n].push_back(producer_of_output[operand]);
       } else if (spot.home == Home::workspace && spot.bytes != 0) {
         const auto found = pieces.find(spot.offset);
         if (found == pieces.end())
@@ -182,7 +182,7 @@ std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node
     }
     for (const ValueId result : nodes[n].results) {
       const Spot& spot = layout.spots[result];
-      if (spot.home == Home::output) maker_of_output[result] = n;
+      if (spot.home == Home::output) producer_of_output[result] = n;
       if (spot.home == Home::workspace) write(n, spot.offset, spot.bytes);
     }
     write(n, layout.scratch[n], nodes[n].plan.scratch_bytes);

@@ -13,14 +13,14 @@ namespace tidu::cuda_detail {
 namespace {
 
 // Tells storages of this room from promises of others.
-constexpr char maker_of_device_tensors = 0;
+constexpr char producer_of_device_tensors = 0;
 
 }  // namespace
 
 DeviceStorage::DeviceStorage(std::shared_ptr<Runtime> runtime, Memory memory, std::size_t bytes,
                              Stream stream)
     : runtime_(std::move(runtime)), memory_(memory), bytes_(bytes), home_(stream) {
-  maker = &maker_of_device_tensors;
+  producer = &producer_of_device_tensors;
   device = runtime_->number();
   resident.store(this, std::memory_order_release);
 }
@@ -196,7 +196,7 @@ Tensor Runtime::make(Type type, Stream stream) {
 
 DeviceStorage* Runtime::find(const Tensor& tensor) const {
   tidu::detail::LazyStorage* const resident = tensor.resident();
-  if (resident == nullptr || resident->maker != &maker_of_device_tensors || tensor.version() != 0)
+  if (resident == nullptr || resident->producer != &producer_of_device_tensors || tensor.version() != 0)
     return nullptr;
   auto* const storage = static_cast<DeviceStorage*>(resident);
   return &storage->runtime() == this ? storage : nullptr;

@@ -96,11 +96,11 @@ LazyTrace::~LazyTrace() = default;
 bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* promised,
                             const Tensor& promise) {
   const auto* const pending = promise.pending();
-  if (pending == nullptr || pending->maker != this || old.num_bytes() == 0) return false;
+  if (pending == nullptr || pending->producer != this || old.num_bytes() == 0) return false;
   if (pending->references.load(std::memory_order_acquire) != 2) return false;  // the temporary's and ours
   const std::lock_guard lock(mutex_);
   if (const auto* const before = old.pending(); before != nullptr)
-    return before->maker == this && before->references.load(std::memory_order_acquire) == 2;
+    return before->producer == this && before->references.load(std::memory_order_acquire) == 2;
   return replay_.is_active() ? replay_.is_alone(old, promised) : ops_.is_alone(old, promised);
 }
 
@@ -141,7 +141,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   for (const Tensor* input : inputs) {
     if (input->borrowed()) return false;
     // A lazy tensor of another thread, which may be about to set its elements.
-    if (auto* const pending = input->pending(); pending != nullptr && pending->maker != this)
+    if (auto* const pending = input->pending(); pending != nullptr && pending->producer != this)
       pending->settle();
   }
   LazyDropped dropped;

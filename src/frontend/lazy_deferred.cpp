@@ -16,9 +16,9 @@ constexpr std::size_t times_smaller = 2;  // the operands together, at least
 
 // The operation that makes it, if that does nothing but move the elements of its only operand.
 std::optional<Operation> mover_of(const Graph& graph, ValueId id) {
-  const std::optional<std::uint32_t> maker = graph.producer(id);
-  if (!maker) return std::nullopt;
-  const Operation operation = graph.operation(*maker);
+  const std::optional<std::uint32_t> producer = graph.producer(id);
+  if (!producer) return std::nullopt;
+  const Operation operation = graph.operation(*producer);
   const bool moves =
       operation.primitive().has_trait(Trait::view) || &operation.primitive() == &prim::transpose;
   if (!moves || operation.num_inputs() != 1 || operation.num_outputs() != 1) return std::nullopt;
@@ -30,9 +30,9 @@ class DeferredProduct {
  public:
   DeferredProduct(const Graph& graph, ValueId result) : graph_(graph) {
     if (graph_.type(result).bytes() < min_bytes) return;
-    const std::optional<std::uint32_t> maker = graph_.producer(root(result, behind_));
-    if (!maker) return;
-    const Operation operation = graph_.operation(*maker);
+    const std::optional<std::uint32_t> producer = graph_.producer(root(result, behind_));
+    if (!producer) return;
+    const Operation operation = graph_.operation(*producer);
     if (&operation.primitive() != &prim::dot_general) return;
     std::size_t bytes = 0;
     for (const ValueId id : operation.inputs()) {

@@ -10,7 +10,7 @@ namespace tidu::frontend_detail {
 Tensor LazyMaker::make(Type type, std::uint32_t number) const {
   void* const memory = tidu::detail::pool_allocate(sizeof(LazyResult));
   auto* const promise = ::new (memory) LazyResult(trace, number);
-  promise->maker = owner;
+  promise->producer = owner;
   promise->device.store(device, std::memory_order_relaxed);
   return Tensor::promise(type, promise);
 }

@@ -16,7 +16,7 @@ void LazyRun::lend(std::span<const ReusableInputs> reused, std::size_t num_outpu
     for (const std::uint32_t input : set.inputs) {
       if (output == set.outputs.end()) break;
       tidu::detail::LazyStorage* const kept = inputs[input].kept();
-      if (kept == nullptr || kept->maker != trace || kept->references.load(std::memory_order_acquire) != 2)
+      if (kept == nullptr || kept->producer != trace || kept->references.load(std::memory_order_acquire) != 2)
         continue;
       auto* const promise = static_cast<LazyResult*>(kept);
       if (!promise->lend(made[*output])) continue;

@@ -77,7 +77,7 @@ class LazyResult final : public tidu::detail::LazyStorage {
 /// The storage of a lazy tensor without elements that `trace` made; null for other tensors.
 inline LazyResult* lazy_result(const Tensor& tensor, const LazyTrace* trace) {
   auto* const pending = tensor.pending();
-  return pending != nullptr && pending->maker == trace ? static_cast<LazyResult*>(pending) : nullptr;
+  return pending != nullptr && pending->producer == trace ? static_cast<LazyResult*>(pending) : nullptr;
 }
 
 /// Makes lazy tensors for a trace, on the device of its runner.

@@ -44,7 +44,7 @@ struct CompileCache::State {
     std::optional<Graph> graph;
     std::shared_ptr<const void> value;  // null: being made
     std::size_t bytes = 0;
-    std::thread::id maker{};
+    std::thread::id compiling_thread{};
   };
   using Entries = std::list<Entry>;
 
@@ -83,7 +83,8 @@ struct CompileCache::State {
     for (auto at = entries.begin(); at != entries.end();) {
       const auto entry = at++;
       Entries dropped;
-      if (entry->value == nullptr && entry->maker != std::this_thread::get_id()) drop(entry, dropped);
+      if (entry->value == nullptr && entry->compiling_thread != std::this_thread::get_id())
+        drop(entry, dropped);
     }
   }
 
@@ -117,7 +118,7 @@ std::shared_ptr<const void> CompileCache::find_or_make(const CacheRequest& reque
       return entry->value;
     }
     // A thread that asks for an entry that it is making itself would wait for ever.
-    if (entry->maker == std::this_thread::get_id()) {
+    if (entry->compiling_thread == std::this_thread::get_id()) {
       ++s.counters.misses;
       lock.unlock();
       return make().value;
@@ -130,7 +131,7 @@ std::shared_ptr<const void> CompileCache::find_or_make(const CacheRequest& reque
   fresh.kind = kind;
   fresh.words.assign(request.words.begin(), request.words.end());
   if (request.graph != nullptr) fresh.graph = *request.graph;
-  fresh.maker = std::this_thread::get_id();
+  fresh.compiling_thread = std::this_thread::get_id();
   s.entries.push_front(std::move(fresh));
   entry = s.entries.begin();
   try {

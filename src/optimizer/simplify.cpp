@@ -94,7 +94,7 @@ class Simplifier final : public Emitter, private SimplifyServices {
  private:
   // SimplifyServices
   Emitter& emitter() override { return *this; }
-  std::optional<Operation> maker(ValueId value) const override {
+  std::optional<Operation> producer(ValueId value) const override {
     const std::uint32_t producer = builder_.data().producers[value];
     if (producer == GraphData::from_input || producer == GraphData::from_external) return std::nullopt;
     return Operation(builder_.data(), producer);

@@ -23,7 +23,7 @@ Value number_like(const SimplifyContext& c, Value x, double value) {
 
 // x, when the value is -x.
 std::optional<Value> negated(const SimplifyContext& c, Value value) {
-  const auto made = c.maker(value, neg);
+  const auto made = c.producer(value, neg);
   return made ? std::optional(c.input(*made)) : std::nullopt;
 }
 
@@ -55,17 +55,17 @@ struct Scaled {
   Value rest;
 };
 std::optional<Scaled> scaled(const SimplifyContext& c, Value value) {
-  if (const auto made = c.maker(value, mul)) {
+  if (const auto made = c.producer(value, mul)) {
     const Value x = c.input(*made, 0), y = c.input(*made, 1);
     if (const auto factor = number_of(c, y)) return Scaled{*factor, x};
     if (const auto factor = number_of(c, x)) return Scaled{*factor, y};
   }
-  if (const auto made = c.maker(value, add); made && c.input(*made, 0) == c.input(*made, 1))
+  if (const auto made = c.producer(value, add); made && c.input(*made, 0) == c.input(*made, 1))
     return Scaled{2.0, c.input(*made)};
   return std::nullopt;
 }
 std::optional<Scaled> scaled_before_broadcast(const SimplifyContext& c, Value value) {
-  const auto made = c.maker(value, broadcast_in_dim);
+  const auto made = c.producer(value, broadcast_in_dim);
   if (!made) return scaled(c, value);
   std::optional<Scaled> inner = scaled(c, c.input(*made));
   if (inner) inner->rest = c.emitter().emit_one(made->op(), {&inner->rest, 1});
@@ -97,12 +97,12 @@ Values simplify_lattice(SimplifyContext& c, double neutral, double absorbing) {
 // -(-x) = x; -(x c) = x (-c)
 Values simplify_neg(SimplifyContext& c) {
   if (const auto x = negated(c, c.operand())) return *x;
-  if (const auto product = c.maker(c.operand(), mul); product && is_real(c.result_type()) && !c.shared()) {
+  if (const auto product = c.producer(c.operand(), mul); product && is_real(c.result_type()) && !c.shared()) {
     const Value x = c.input(*product, 0), y = c.input(*product, 1);
     if (const auto factor = number_of(c, y)) return ops::mul(x, number_like(c, y, -*factor));
     if (const auto factor = number_of(c, x)) return ops::mul(y, number_like(c, x, -*factor));
   }
-  if (const auto difference = c.maker(c.operand(), sub); difference && c.fast_math() && !c.shared()) {
+  if (const auto difference = c.producer(c.operand(), sub); difference && c.fast_math() && !c.shared()) {
     const Value x = c.input(*difference, 0);
     return ops::sub(c.input(*difference, 1), x);
   }
@@ -143,13 +143,13 @@ Values simplify_mul(SimplifyContext& c) {
     if (*factor == -1.0) return ops::neg(x);
     if (*factor == 0.0 && (is_integer(x.dtype()) || c.fast_math())) return y;
     if (const auto opposite = negated(c, x)) return ops::mul(*opposite, number_like(c, y, -*factor));
-    const auto inner = c.maker(x, mul);
+    const auto inner = c.producer(x, mul);
     if (c.fast_math() && inner && is_floating(x.dtype())) {  // (x a) b = x (a b)
       const Value left = c.input(*inner, 0), right = c.input(*inner, 1);
       if (const auto other = number_of(c, right)) return ops::mul(left, number_like(c, y, *factor * *other));
       if (const auto other = number_of(c, left)) return ops::mul(right, number_like(c, y, *factor * *other));
     }
-    const auto sum = c.maker(x, add);
+    const auto sum = c.producer(x, add);
     if (c.fast_math() && sum && c.input(*sum, 0) == c.input(*sum, 1) &&
         is_floating(x.dtype())) {  // (x + x) c
       const Value term = c.input(*sum);
@@ -223,7 +223,7 @@ Values simplify_divide_no_nan(SimplifyContext& c) {
 // f(-x) = f(x); for real numbers f(|x|) = f(x)
 Values simplify_even(SimplifyContext& c) {
   Value x = c.operand();
-  if (const auto made = c.maker(x, abs); made && is_real(c.input(*made).type())) x = c.input(*made);
+  if (const auto made = c.producer(x, abs); made && is_real(c.input(*made).type())) x = c.input(*made);
   if (const auto opposite = negated(c, x)) x = *opposite;
   if (x == c.operand()) return simplify_elementwise(c);
   return c.emitter().emit(c.op(), {&x, 1});
@@ -271,8 +271,8 @@ Values simplify_xor(SimplifyContext& c) {
 
 // not not x = x; not (x = y) is x != y, and vice versa; for integers also the order comparisons
 Values simplify_not(SimplifyContext& c) {
-  if (const auto made = c.maker(c.operand(), not_)) return c.input(*made);
-  const auto made = c.maker(c.operand());
+  if (const auto made = c.producer(c.operand(), not_)) return c.input(*made);
+  const auto made = c.producer(c.operand());
   if (made && made->num_inputs() == 2 && !c.shared()) {
     const Value x = c.input(*made, 0), y = c.input(*made, 1);
     const Primitive* const primitive = &made->primitive();
@@ -302,9 +302,9 @@ Values simplify_select_n(SimplifyContext& c) {
   }
   if (cases == 2 && is_bool(which.dtype())) {
     const Value on_false = c.operand(1), on_true = c.operand(2);
-    if (const auto opposite = c.maker(which, not_))
+    if (const auto opposite = c.producer(which, not_))
       return ops::select_n(c.input(*opposite), on_true, on_false);
-    const auto first = c.maker(on_false, select_n), second = c.maker(on_true, select_n);
+    const auto first = c.producer(on_false, select_n), second = c.producer(on_true, select_n);
     const bool again_first = first && c.input(*first) == which,
                again_second = second && c.input(*second) == which;
     if (again_first || again_second) {
@@ -343,7 +343,7 @@ Values simplify_convert(SimplifyContext& c) {
   const DType to = c.op().dtype("new_dtype");
   const Value x = c.operand();
   if (x.dtype() == to) return x;
-  if (const auto made = c.maker(x, convert_element_type)) {
+  if (const auto made = c.producer(x, convert_element_type)) {
     const Value source = c.input(*made);
     if (keeps_values(source.dtype(), x.dtype())) return ops::convert_element_type(source, to);
   }
@@ -359,25 +359,25 @@ Values simplify_convert(SimplifyContext& c) {
 
 // Re(x + y i) = x; Re(conj z) = Re z
 Values simplify_real(SimplifyContext& c) {
-  if (const auto made = c.maker(c.operand(), complex)) return c.input(*made, 0);
-  if (const auto made = c.maker(c.operand(), conj)) return ops::real(c.input(*made));
+  if (const auto made = c.producer(c.operand(), complex)) return c.input(*made, 0);
+  if (const auto made = c.producer(c.operand(), conj)) return ops::real(c.input(*made));
   return simplify_elementwise(c);
 }
 // Im(x + y i) = y; Im(conj z) = -Im z
 Values simplify_imag(SimplifyContext& c) {
-  if (const auto made = c.maker(c.operand(), complex)) return c.input(*made, 1);
-  if (const auto made = c.maker(c.operand(), conj)) return ops::neg(ops::imag(c.input(*made)));
+  if (const auto made = c.producer(c.operand(), complex)) return c.input(*made, 1);
+  if (const auto made = c.producer(c.operand(), conj)) return ops::neg(ops::imag(c.input(*made)));
   return simplify_elementwise(c);
 }
 // Re z + Im z i = z
 Values simplify_complex(SimplifyContext& c) {
-  const auto re = c.maker(c.operand(0), real), im = c.maker(c.operand(1), imag);
+  const auto re = c.producer(c.operand(0), real), im = c.producer(c.operand(1), imag);
   if (re && im && c.input(*re) == c.input(*im) && c.input(*re).type() == c.result_type()) return c.input(*re);
   return simplify_elementwise(c);
 }
 // conj(conj z) = z
 Values simplify_conj(SimplifyContext& c) {
-  if (const auto made = c.maker(c.operand(), conj)) return c.input(*made);
+  if (const auto made = c.producer(c.operand(), conj)) return c.input(*made);
   return simplify_elementwise(c);
 }
 

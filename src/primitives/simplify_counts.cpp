@@ -32,7 +32,7 @@ std::optional<std::int64_t> whole_number(const SimplifyContext& c, Value value) 
 
 // Counted, perhaps with a number added, perhaps broadcast: in any order, but each once.
 std::optional<Count> count_of(const SimplifyContext& c, Value value, int depth = 3) {
-  const auto made = c.maker(value);
+  const auto made = c.producer(value);
   if (!made || depth == 0) return std::nullopt;
   const Primitive& primitive = made->primitive();
   if (&primitive == &iota) {
@@ -74,7 +74,7 @@ Value counted(Emitter& emitter, const Count& count, Type type) {
 
 std::optional<Value> mask_of_counts(const SimplifyContext& c, Value mask, DType chosen) {
   if (mask.type().size() < min_elements || !is_real(Type(chosen)) || is_integer(chosen)) return {};
-  const auto made = c.maker(mask);
+  const auto made = c.producer(mask);
   if (!made) return {};
   const Primitive* const primitive = &made->primitive();
   const Primitive* const comparisons[] = {&eq, &ne, &lt, &le, &gt, &ge};
@@ -95,7 +95,7 @@ std::optional<Value> mask_of_counts(const SimplifyContext& c, Value mask, DType 
       if (!fits(*counts[i], digits)) return {};
       continue;
     }
-    const auto broadcast = c.maker(operands[i], broadcast_in_dim);
+    const auto broadcast = c.producer(operands[i], broadcast_in_dim);
     if (!broadcast) return {};
     const Op how = broadcast->op();
     sources[i] = c.input(*broadcast);

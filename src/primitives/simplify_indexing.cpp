@@ -58,7 +58,7 @@ class Rows {
 
   // Is there a product to gain by?
   bool gain(Value x, std::int64_t axis, int far = 0) const {
-    const auto made = far < farthest ? c_.maker(x) : std::nullopt;
+    const auto made = far < farthest ? c_.producer(x) : std::nullopt;
     if (!made || c_.splat(x) || (far > 0 && !has_one_reader(c_, x))) return false;
     const Primitive& primitive = made->primitive();
     const Op op = made->op();
@@ -78,7 +78,7 @@ class Rows {
   }
 
   Value of(Value x, std::int64_t axis, int far = 0) {
-    const auto made = far < farthest ? c_.maker(x) : std::nullopt;
+    const auto made = far < farthest ? c_.producer(x) : std::nullopt;
     Shape shape = x.shape();
     shape[at(axis)] = count_;
     if (const auto element = c_.splat(x)) return filled(c_, x.type().with_shape(shape), *element);
@@ -138,7 +138,7 @@ Values take_before_product(SimplifyContext& c) {
       c.op().string("mode") != "clip" || is_integer(x.dtype()) ||
       indices.type().size() >= x.shape()[at(axis)])
     return unchanged();
-  const auto made = c.maker(x);
+  const auto made = c.producer(x);
   if (!made || c.splat(x)) return unchanged();
   if (!made->primitive().has_trait(Trait::elementwise) && &made->primitive() != &transpose &&
       &made->primitive() != &dot_general)
@@ -159,7 +159,7 @@ Values take_before_product(SimplifyContext& c) {
 // One row, repeated.
 bool repeats_along(const SimplifyContext& c, const Value& x, std::int64_t axis) {
   if (x.rank() == 0 || c.splat(x)) return true;
-  const auto made = c.maker(x, broadcast_in_dim);
+  const auto made = c.producer(x, broadcast_in_dim);
   if (!made) return false;
   const Op op = made->op();
   const Ints& placed = op.ints("broadcast_dimensions");
@@ -170,7 +170,7 @@ bool repeats_along(const SimplifyContext& c, const Value& x, std::int64_t axis) 
 Value repeated_along(const SimplifyContext& c, const Value& x, const Shape& shape) {
   if (x.rank() == 0) return x;
   if (const auto element = c.splat(x)) return filled(c, x.type().with_shape(shape), *element);
-  const auto made = c.maker(x, broadcast_in_dim);
+  const auto made = c.producer(x, broadcast_in_dim);
   return ops::broadcast_in_dim(c.input(*made), shape, made->op().ints("broadcast_dimensions"));
 }
 
@@ -186,7 +186,7 @@ Values take_before_sum(const SimplifyContext& c) {
   const std::int64_t row = num_elements(Shape(from.begin() + axis + 1, from.end()));
   if (row < long_row || row * extent != x.type().size() || indices.type().size() > max_taken * extent)
     return unchanged();
-  const auto made = c.maker(x);
+  const auto made = c.producer(x);
   if (!made || c.splat(x) ||
       (&made->primitive() != &add && &made->primitive() != &sub && &made->primitive() != &mul))
     return unchanged();

@@ -53,7 +53,7 @@ struct Operand {
 
 // The operand before it was transposed, if the product can read that.
 bool absorb_transpose(const SimplifyContext& c, Operand& operand, bool shared) {
-  const auto made = c.maker(operand.value, transpose);
+  const auto made = c.producer(operand.value, transpose);
   if (!made) return false;
   const Value source = c.input(*made);
   const Op op = made->op();
@@ -112,7 +112,7 @@ Values simplify_idempotent_reduction(SimplifyContext& c) {
   if (c.operand().type().size() == 0) return unchanged();
   if (Values result = reduce_units(c, axes); !result.empty()) return result;
   if (const auto element = c.splat(c.operand())) return filled(c, c.result_type(), *element);
-  const auto made = c.maker(c.operand(), broadcast_in_dim);
+  const auto made = c.producer(c.operand(), broadcast_in_dim);
   if (!made) return unchanged();
   const Value x = c.input(*made);
   const Op op = made->op();

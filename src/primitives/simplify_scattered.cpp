@@ -30,7 +30,7 @@ struct Scattered {
   Value indices, updates;
 };
 std::optional<Scattered> scattered_once(const SimplifyContext& c, Value value) {
-  const auto made = c.maker(value);
+  const auto made = c.producer(value);
   if (!made || is_complex(value.dtype()) || value.type().size() == 0) return std::nullopt;
   const bool along = &made->primitive() == &scatter_add_along_axis;
   if (!along && &made->primitive() != &scatter_add) return std::nullopt;
@@ -123,7 +123,7 @@ std::optional<std::vector<std::int32_t>> find_updates(const Literal& indices, st
 // See Note [Gather instead of scatter].
 Values taken_instead(const SimplifyContext& c, const Op& scatter, Value x, Value indices, Value updates,
                      const StridedRange& places) {
-  const auto known = c.maker(indices, constant);
+  const auto known = c.producer(indices, constant);
   if (!known || is_complex(x.dtype()) || is_bool(x.dtype()) || places.count == 0 ||
       indices.type().size() > std::numeric_limits<std::int32_t>::max() || !is_number(c, x, 0.0))
     return unchanged();
@@ -148,7 +148,7 @@ Values simplify_scatter_add(SimplifyContext& c) {
 }
 
 Values slice_of_scattered(const SimplifyContext& c) {
-  const auto made = c.maker(c.operand(), scatter_add);
+  const auto made = c.producer(c.operand(), scatter_add);
   if (!made) return unchanged();
   const auto readers = c.readers(c.operand());
   if (!readers || readers->size() > 1) return unchanged();

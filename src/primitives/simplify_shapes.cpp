@@ -19,8 +19,8 @@ Shape without_ones(const Shape& shape) {
 }
 
 // The operation that makes the value, if its result has the elements of its only operand in their order.
-std::optional<Operation> view_maker(const SimplifyContext& c, Value value) {
-  const auto made = c.maker(value);
+std::optional<Operation> view_producer(const SimplifyContext& c, Value value) {
+  const auto made = c.producer(value);
   const bool view = made && made->primitive().has_trait(Trait::view) &&
                     !made->primitive().has_trait(Trait::barrier) && made->num_inputs() == 1 &&
                     made->output() == value.id();
@@ -181,7 +181,7 @@ Values slice_of_pad(const SimplifyContext& c, const Operation& made) {
 Values product_behind_pad(const SimplifyContext& c) {
   constexpr std::size_t least = std::size_t{1} << 16;  // bytes
   const Type type = c.result_type();
-  const auto product = c.maker(c.operand(0), mul);
+  const auto product = c.producer(c.operand(0), mul);
   if (!product || c.shared(0) || !is_real(type) || type.bytes() < least ||
       2 * type.size() > 3 * c.operand(0).type().size() || !is_number(c, c.operand(1), 0.0))
     return unchanged();
@@ -210,8 +210,8 @@ Values simplify_view(SimplifyContext& c) {
   const Value x = c.operand();
   if (x.type() == c.result_type()) return x;
   if (Values result = filled_like_operands(c); !result.empty()) return result;
-  if (const auto made = view_maker(c, x)) return ops::reshape(c.input(*made), c.result_type().shape());
-  if (const auto made = c.maker(x, broadcast_in_dim)) return reshape_of_broadcast(c, *made);
+  if (const auto made = view_producer(c, x)) return ops::reshape(c.input(*made), c.result_type().shape());
+  if (const auto made = c.producer(x, broadcast_in_dim)) return reshape_of_broadcast(c, *made);
   return unchanged();
 }
 
@@ -220,12 +220,12 @@ Values simplify_transpose(SimplifyContext& c) {
   const Ints& permutation = c.op().ints("permutation");
   if (Values result = filled_like_operands(c); !result.empty()) return result;
   if (keeps_order_of_elements(x.shape(), permutation)) return ops::reshape(x, c.result_type().shape());
-  if (const auto made = c.maker(x, transpose)) {
+  if (const auto made = c.producer(x, transpose)) {
     const Op op = made->op();
     return ops::transpose(c.input(*made), extents_at(op.ints("permutation"), permutation));
   }
-  if (const auto made = c.maker(x, broadcast_in_dim)) return transpose_of_broadcast(c, *made, permutation);
-  if (const auto made = c.maker(x, dot_general); made && !c.shared())
+  if (const auto made = c.producer(x, broadcast_in_dim)) return transpose_of_broadcast(c, *made, permutation);
+  if (const auto made = c.producer(x, dot_general); made && !c.shared())
     return transposed_product(c, *made, permutation);
   return unchanged();
 }
@@ -236,7 +236,7 @@ Values simplify_broadcast(SimplifyContext& c) {
   const Ints& placed = c.op().ints("broadcast_dimensions");
   if (Values result = filled_like_operands(c); !result.empty()) return result;
   if (x.type().size() == type.size() && type.size() != 0) return ops::reshape(x, type.shape());
-  if (const auto made = c.maker(x, broadcast_in_dim)) {
+  if (const auto made = c.producer(x, broadcast_in_dim)) {
     const Op op = made->op();
     const Value source = c.input(*made);
     const Ints places = extents_at(placed, op.ints("broadcast_dimensions"));
@@ -246,7 +246,7 @@ Values simplify_broadcast(SimplifyContext& c) {
                            filled < copied_together(x.shape(), placed, type.shape());
     if (!two_steps) return ops::broadcast_in_dim(source, type.shape(), places);
   }
-  if (const auto made = view_maker(c, x)) {  // axes of extent 1 that come and go
+  if (const auto made = view_producer(c, x)) {  // axes of extent 1 that come and go
     const Value source = c.input(*made);
     const Shape shape_without_ones = without_ones(source.shape());
     if (shape_without_ones == source.shape() && shape_without_ones == without_ones(x.shape())) {
@@ -265,7 +265,7 @@ Values simplify_rev(SimplifyContext& c) {
   const Ints& dimensions = c.op().ints("dimensions");
   if (all_are(extents_at(x.shape(), dimensions), 1)) return x;
   if (Values result = filled_like_operands(c); !result.empty()) return result;
-  if (const auto made = c.maker(x, rev); made && made->op() == c.op()) return c.input(*made);
+  if (const auto made = c.producer(x, rev); made && made->op() == c.op()) return c.input(*made);
   return unchanged();
 }
 
@@ -274,7 +274,7 @@ Values simplify_slice(SimplifyContext& c) {
   if (x.type() == c.result_type()) return x;
   if (Values result = filled_like_operands(c); !result.empty()) return result;
   if (c.result_type().size() == 0) return unchanged();
-  if (const auto made = c.maker(x, slice)) {
+  if (const auto made = c.producer(x, slice)) {
     const Op op = made->op();
     Ints start = op.ints("start_indices"), limit = start, strides = op.ints("strides");
     for (std::size_t i = 0; i < start.size(); ++i) {
@@ -284,9 +284,9 @@ Values simplify_slice(SimplifyContext& c) {
     }
     return ops::slice(c.input(*made), start, limit, strides);
   }
-  if (const auto made = c.maker(x, broadcast_in_dim)) return slice_of_broadcast(c, *made);
-  if (const auto made = c.maker(x, concatenate)) return slice_of_concatenate(c, *made);
-  if (const auto made = c.maker(x, pad)) return slice_of_pad(c, *made);
+  if (const auto made = c.producer(x, broadcast_in_dim)) return slice_of_broadcast(c, *made);
+  if (const auto made = c.producer(x, concatenate)) return slice_of_concatenate(c, *made);
+  if (const auto made = c.producer(x, pad)) return slice_of_pad(c, *made);
   if (Values result = slice_of_scattered(c); !result.empty()) return result;
   return slice_before_transpose(c);
 }
@@ -307,7 +307,7 @@ Values simplify_concatenate(SimplifyContext& c) {
   std::vector<Value> operands;
   bool nested = false;
   for (std::size_t i = 0; i < c.num_operands(); ++i) {
-    const auto made = c.maker(c.operand(i), concatenate);
+    const auto made = c.producer(c.operand(i), concatenate);
     const bool joins = made && made->op() == c.op() && !c.shared(i) && made->num_inputs() < max_operands;
     for (std::size_t k = 0; joins && k < made->num_inputs(); ++k) operands.push_back(c.input(*made, k));
     if (!joins) operands.push_back(c.operand(i));

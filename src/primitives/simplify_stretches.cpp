@@ -40,7 +40,7 @@ void add_piece(const SimplifyContext& c, Pieces& pieces, std::int64_t start, Val
 
 // The operands of a concatenate along the axis, or the value itself.
 void add_pieces(const SimplifyContext& c, Pieces& pieces, std::int64_t start, Value value) {
-  const auto joined = c.maker(value, concatenate);
+  const auto joined = c.producer(value, concatenate);
   if (!joined || joined->num_inputs() > max_parts || joined->op().integer("dimension") != pieces.axis)
     return add_piece(c, pieces, start, value);
   for (std::size_t i = 0; i < joined->num_inputs(); ++i) {
@@ -52,12 +52,12 @@ void add_pieces(const SimplifyContext& c, Pieces& pieces, std::int64_t start, Va
 
 std::optional<Pieces> pieces_of(const SimplifyContext& c, Value value) {
   Pieces pieces;
-  if (const auto joined = c.maker(value, concatenate)) {
+  if (const auto joined = c.producer(value, concatenate)) {
     pieces.axis = joined->op().integer("dimension");
     add_pieces(c, pieces, 0, value);
     return pieces;
   }
-  const auto made = c.maker(value, pad);
+  const auto made = c.producer(value, pad);
   if (!made || !is_number(c, c.input(*made, 1), 0.0)) return std::nullopt;
   const Op op = made->op();
   std::int64_t before = 0;
@@ -76,7 +76,7 @@ std::optional<Pieces> pieces_of(const SimplifyContext& c, Value value) {
 
 bool has_no_negative_zero(const SimplifyContext& c, Value value) {
   if (is_integer(value.dtype()) || is_number(c, value, 0.0)) return true;
-  const auto made = c.maker(value, add);
+  const auto made = c.producer(value, add);
   return made && (is_number(c, c.input(*made, 0), 0.0) || is_number(c, c.input(*made, 1), 0.0));
 }
 
@@ -102,7 +102,7 @@ bool make_roll(const SimplifyContext& c, const Pieces& pieces) {
   const Piece &last = pieces.list[0], &first = pieces.list[1];
   if (last.start != 0 || pieces.end_of(last) != first.start || pieces.end_of(first) != type.dim(axis))
     return false;
-  const auto of_last = c.maker(last.value, slice), of_first = c.maker(first.value, slice);
+  const auto of_last = c.producer(last.value, slice), of_first = c.producer(first.value, slice);
   if (!of_last || !of_first || of_last->input(0) != of_first->input(0) || c.input(*of_last).type() != type)
     return false;
   const auto steps_by_one = [](const Operation& part) {
@@ -132,7 +132,7 @@ Values sum_of_stretches(SimplifyContext& c) {
   if (c.shared(0) || c.shared(1)) return unchanged();
   if (const auto rolled = sum_of_roll(c, c.operand(0), c.operand(1))) return *rolled;
   for (const std::size_t i : {0U, 1U}) {
-    const auto sum = c.maker(c.operand(i), add);
+    const auto sum = c.producer(c.operand(i), add);
     if (!sum) continue;
     const Value terms[] = {c.input(*sum, 0), c.input(*sum, 1)};
     for (const std::size_t k : {1U, 0U}) {
@@ -163,7 +163,7 @@ Values sum_of_stretches(SimplifyContext& c) {
 }
 
 Values widened_stretch(const SimplifyContext& c, DType to) {
-  const auto made = c.maker(c.operand(), pad);
+  const auto made = c.producer(c.operand(), pad);
   if (!made || c.shared() || !is_number(c, c.input(*made, 1), 0.0)) return unchanged();
   const Value middle = ops::convert_element_type(c.input(*made), to);
   return ops::pad(middle, ops::full(c.emitter(), Type(to), 0.0), made->op().lists("padding_config"));

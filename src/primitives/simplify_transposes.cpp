@@ -37,7 +37,7 @@ struct Turned {
   Ints permutation;
 };
 std::optional<Turned> turned(const SimplifyContext& c, std::size_t i) {
-  const auto made = c.maker(c.operand(i), transpose);
+  const auto made = c.producer(c.operand(i), transpose);
   if (!made || !may_go(c, i)) return std::nullopt;
   const Op op = made->op();
   return Turned{c.input(*made), op.ints("permutation")};
@@ -45,7 +45,7 @@ std::optional<Turned> turned(const SimplifyContext& c, std::size_t i) {
 
 // Repeats so little that it may as well be repeated in another order.
 bool is_repeated(const SimplifyContext& c, std::size_t i) {
-  const auto made = c.maker(c.operand(i), broadcast_in_dim);
+  const auto made = c.producer(c.operand(i), broadcast_in_dim);
   return made && 2 * c.input(*made).type().size() <= c.operand(i).type().size() && may_go(c, i);
 }
 
@@ -66,7 +66,7 @@ Value turned_back(const SimplifyContext& c, std::size_t i, const Ints& order, co
   if (operand.rank() == 0) return operand;
   if (const auto element = c.splat(operand))
     return filled(c, operand.type().with_shape(extents_at(operand.shape(), back)), *element);
-  const auto made = c.maker(operand, transpose);
+  const auto made = c.producer(operand, transpose);
   if (made && made->op().ints("permutation") == order) return c.input(*made);
   return ops::transpose(operand, back);
 }

@@ -27,7 +27,7 @@ struct Narrow {
 std::optional<Narrow> narrow(const SimplifyContext& c, Value operand, const Shape& shape) {
   if (operand.rank() == 0) return Narrow{std::nullopt, operand, 0};
   if (auto element = c.splat(operand)) return Narrow{std::move(element), {}, 0};
-  const auto made = c.maker(operand, broadcast_in_dim);
+  const auto made = c.producer(operand, broadcast_in_dim);
   if (!made) return std::nullopt;
   Narrow result{std::nullopt, c.input(*made), 0};
   const Op op = made->op();

@@ -83,7 +83,7 @@ TEST_CASE(
   const Array x = array({0.1, 0.2}), w = leaf(array({3.0, 4.0}));
   Array y;
   std::latch promised(1), taken_up(1);
-  std::thread maker([&] {
+  std::thread producer([&] {
     const ExecutorGuard guard(nested);
     const Lazy lazy;
     y = sin(x);
@@ -101,7 +101,7 @@ TEST_CASE(
     sum(y * w).backward();
   }
   taken_up.count_down();
-  maker.join();
+  producer.join();
   CHECK(distance(*w.grad(), sin(x)) <= 1e-15);
   CHECK(memory.intact());
 }

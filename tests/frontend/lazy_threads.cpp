@@ -128,10 +128,10 @@ TEST_CASE("[N2] a lazy tensor of one thread is an operand of another one's") {
 
 TEST_CASE("[N6] a lazy tensor outlives the thread that made it") {
   Array y;
-  std::thread maker([&y] {
+  std::thread producer([&y] {
     const Lazy lazy;
     y = sin(Array(0.5)) + 1.0;
   });
-  maker.join();
+  producer.join();
   CHECK(y.item() == doctest::Approx(std::sin(0.5) + 1.0));
 }

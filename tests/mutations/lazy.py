@@ -13,7 +13,7 @@ mutation("N2", "what was computed on the way is not kept", OPS,
          "if (value.wanted == sweep_ || value.is_referred()) {", "if (value.wanted == sweep_) {", programs=LAZY,
          wide="it is the one place where results are chosen")
 mutation("N2", "a promise of another thread is taken for one of this trace", "src/frontend/lazy.cpp",
-         "pending != nullptr && pending->maker != this)\n", "pending != nullptr && pending->maker == nullptr)\n",
+         "pending != nullptr && pending->producer != this)\n", "pending != nullptr && pending->producer == nullptr)\n",
          programs=LAZY)
 mutation("N3", "which values are wanted is not in the key", OPS,
          "for (const std::uint32_t id : run.output_values) words.push_back(values_[id].number);",

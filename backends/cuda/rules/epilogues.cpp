@@ -58,25 +58,26 @@ class Finder {
   // What is added to the elements one after another, over and over.
   ValueId bias_of(ValueId added) const {
     const ValueId root = roots_[added];
-    const auto maker = graph_.producer(root);
-    if (!maker) return root;
-    const Operation operation = graph_.operation(*maker);
+    const auto producer = graph_.producer(root);
+    if (!producer) return root;
+    const Operation operation = graph_.operation(*producer);
     if (operation.name() != "broadcast_in_dim") return root;
     const ValueId x = operation.input(0);
     return repeats_whole(operation.op(), graph_.type(x), graph_.type(root)) ? roots_[x] : root;
   }
 
   std::optional<BiasedProduct> plan(ValueId product, ValueId bias) const {
-    const auto maker = graph_.producer(product);
-    if (!maker || reads_[product] != 1) return std::nullopt;
-    const Operation operation = graph_.operation(*maker);
+    const auto producer = graph_.producer(product);
+    if (!producer || reads_[product] != 1) return std::nullopt;
+    const Operation operation = graph_.operation(*producer);
     if (operation.name() != "dot_general") return std::nullopt;
     std::vector<Type> in;
     for (const ValueId id : operation.inputs()) in.push_back(graph_.type(id));
     const Type out = graph_.type(product);
     const Op op = operation.op();
     BiasedProduct found{
-        *maker, bias, plan_operation({op, in, std::span(&out, 1), options_.multiprocessors, options_.tf32})};
+        *producer, bias,
+        plan_operation({op, in, std::span(&out, 1), options_.multiprocessors, options_.tf32})};
     if (!found.plan.supported || found.plan.steps.empty()) return std::nullopt;
     auto* const step = std::get_if<GemmStep>(&found.plan.steps.back());
     // One matrix in one call: a batch that is too large for a call may end with a call for one.

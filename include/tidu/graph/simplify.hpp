@@ -26,7 +26,7 @@ class SimplifyServices {
   /// Emits the operations of rules; its values are those of the graph that is being made.
   virtual Emitter& emitter() = 0;
   /// The producer of the value, or nothing for an input.
-  virtual std::optional<Operation> maker(ValueId value) const = 0;
+  virtual std::optional<Operation> producer(ValueId value) const = 0;
   /// The element that all elements of the value equal, as a literal of one element, if that is known.
   virtual std::optional<Literal> splat(ValueId value) const = 0;
   /// The operations that read the value in the original graph. Nothing if the value is an output or more than
@@ -64,11 +64,18 @@ class SimplifyContext {
   Emitter& emitter() const { return host_.emitter(); }
 
   /// The producer of the value, or nothing for an input. Valid until an operation is emitted.
-  std::optional<Operation> maker(Value value) const { return host_.maker(value.id()); }
+  std::optional<Operation> producer(Value value) const { return host_.producer(value.id()); }
   /// The same if it is of that primitive.
-  std::optional<Operation> maker(Value value, const Primitive& primitive) const {
-    const std::optional<Operation> found = host_.maker(value.id());
+  std::optional<Operation> producer(Value value, const Primitive& primitive) const {
+    const std::optional<Operation> found = host_.producer(value.id());
     return found && &found->primitive() == &primitive ? found : std::nullopt;
+  }
+  /// The former name.
+  [[deprecated("use producer")]] std::optional<Operation> maker(Value value) const { return producer(value); }
+  /// The former name.
+  [[deprecated("use producer")]] std::optional<Operation> maker(Value value,
+                                                                const Primitive& primitive) const {
+    return producer(value, primitive);
   }
   /// An operand of a producer.
   Value input(const Operation& operation, std::size_t i = 0) const {

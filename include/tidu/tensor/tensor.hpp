@@ -61,7 +61,7 @@ class LazyStorage : public TensorStorage {
   /// Called without further references: frees it.
   virtual void discard() noexcept = 0;
   std::atomic<std::byte*> made{nullptr};  ///< the elements, which live as long as this
-  const void* maker = nullptr;            ///< identifies the producer of lazy tensors
+  const void* producer = nullptr;         ///< identifies the producer of lazy tensors
   /// The storage that has the elements in a device's memory, for as long as this lives: itself, or another;
   /// null: none (yet). The elements that fulfil() makes are then a copy.
   std::atomic<LazyStorage*> resident{nullptr};
