@@ -32,9 +32,10 @@ bool has_16_bits(const Graph& graph) {
 }
 
 // Makes one BackwardProgram.
-class ProgramMaker {
+class BackwardProgramBuilder {
  public:
-  ProgramMaker(const Specialization& specialization, std::shared_ptr<const Linearization> linearization)
+  BackwardProgramBuilder(const Specialization& specialization,
+                         std::shared_ptr<const Linearization> linearization)
       : specialization_(specialization),
         graph_(specialization.owner->graph),
         linearization_(std::move(linearization)),
@@ -361,7 +362,7 @@ std::unique_ptr<BackwardProgram> make_program(const Specialization& specializati
                                               std::shared_ptr<const Linearization> linearization,
                                               const Mask& seeded, const Mask& wanted, bool wide_accumulation,
                                               ADContext* context, std::vector<SavedSource>* plan) {
-  return ProgramMaker(specialization, std::move(linearization))
+  return BackwardProgramBuilder(specialization, std::move(linearization))
       .make(seeded, wanted, wide_accumulation, context, plan);
 }
 

@@ -133,7 +133,8 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 
 [[gnu::always_inline]] inline Body* LazyReplay::follow_known(Context& c, const RecordedCall& place,
                                                              std::span<const Input> operands,
-                                                             const Where& where, const LazyMaker& maker) {
+                                                             const Where& where,
+                                                             const LazyTensorFactory& factory) {
   LazyValues& values = pattern_->values;
   const std::uint32_t* id = pattern_->operands.data() + place.first_operand;
   std::uint32_t grads = 0, bit = 1;
@@ -147,7 +148,7 @@ void note_inputs(Context& c, std::span<const Input> operands) {
     if (!follow_operand(*id++, *operand.tensor, body != nullptr, true)) return nullptr;
   }
   if ((c.grad_mode ? grads : 0) != place.grads || values.size() != place.first_value) return nullptr;
-  const Tensor& result = follow_result(place.first_value, maker);
+  const Tensor& result = follow_result(place.first_value, factory);
   Body* made = nullptr;
   try {
     made = result_of_call(c, place, operands, where, result);
@@ -163,7 +164,8 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 [[gnu::always_inline]] inline Body* LazyReplay::follow_call(Context& c, const Call& call,
                                                             std::span<const Input> operands,
                                                             const Where& where, const LazyRunner& runner,
-                                                            const LazyMaker& maker, bool may_start) {
+                                                            const LazyTensorFactory& factory,
+                                                            bool may_start) {
   const bool begins = !is_active();
   if (begins && (!may_start || patterns_.expected() == nullptr)) return nullptr;
   LazyPattern& pattern = begins ? *patterns_.expected() : *pattern_;
@@ -177,7 +179,7 @@ void note_inputs(Context& c, std::span<const Input> operands) {
     start(pattern);
   }
   if (c.cpu == nullptr || runner.cpu != c.cpu) return nullptr;  // whose nodes have a placement
-  return follow_known(c, place, operands, where, maker);
+  return follow_known(c, place, operands, where, factory);
 }
 
 [[gnu::always_inline]] inline Body* LazyTrace::follow_call(Context& c, const Call& call,
@@ -185,7 +187,7 @@ void note_inputs(Context& c, std::span<const Input> operands) {
                                                            const Where& where) {
   HotDetector& detector = *c.hot;
   const std::lock_guard lock(mutex_);
-  Body* const made = replay_.follow_call(c, call, operands, where, runner_, maker_, ops_.values().empty());
+  Body* const made = replay_.follow_call(c, call, operands, where, runner_, factory_, ops_.values().empty());
   if (made == nullptr) return nullptr;
   ++counters_.lazy.recorded;
   detector.go_on(1);

@@ -82,13 +82,13 @@ void before_write(const tidu::detail::TensorStorage& storage) {
 
 std::shared_ptr<LazyTrace> LazyTrace::make() {
   auto trace = std::make_shared<LazyTrace>();
-  trace->maker_.trace = trace;
+  trace->factory_.trace = trace;
   add_trace(trace);
   return trace;
 }
 
 LazyTrace::LazyTrace() {
-  maker_.owner = this;
+  factory_.owner = this;
   tidu::detail::before_write.store(before_write);
 }
 LazyTrace::~LazyTrace() = default;
@@ -114,7 +114,7 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* 
   const std::lock_guard lock(mutex_);
   if (!replay_.is_active() && !(greedy_ && ops_.values().empty() && replay_.start(graph, runner_)))
     return false;
-  if (replay_.follow(graph, inputs, out, maker_)) {
+  if (replay_.follow(graph, inputs, out, factory_)) {
     ++counters_.lazy.recorded;
     return true;
   }
@@ -149,7 +149,7 @@ bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs
   settle_deferred(inputs, lock);
   ops_.count_bytes(literal_bytes);
   if (ops_.is_search_due()) search_dead(dropped, lock);
-  ops_.add(graph, inputs, out, maker_);
+  ops_.add(graph, inputs, out, factory_);
   ++counters_.lazy.recorded;
   return true;
 }
@@ -186,7 +186,7 @@ void LazyTrace::end() noexcept {
   std::vector<std::unique_ptr<LazyPattern>> patterns;
   std::shared_ptr<LazyTrace> self;
   const std::lock_guard lock(mutex_);
-  maker_.trace.swap(self);
+  factory_.trace.swap(self);
   for (const LazyValue& value : values())
     if (value.waits()) value.promise->set_number(no_index);
   patterns = replay_.end();

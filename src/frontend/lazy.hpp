@@ -177,7 +177,7 @@ class LazyTrace {
   BackwardReplay backward_;
   LazyEvaluator evaluator_;
   LazyRunner runner_;
-  LazyMaker maker_;  // of its lazy tensors
+  LazyTensorFactory factory_;  // of its lazy tensors
   std::atomic<bool> greedy_{false};
   std::uint64_t batch_ = 0;  // number of pattern runs so far
   LazyCounters counters_;

@@ -300,7 +300,7 @@ bool BackwardReplay::same_saved(const KnownBackward& known, const LazyPattern& p
 
 // Counts its operations as replayed, except for their number. If it throws, nothing is changed.
 void BackwardReplay::add_values(const KnownBackward& known, LazyPattern& pattern,
-                                const LazyMaker& maker) const {
+                                const LazyTensorFactory& factory) const {
   LazyValues& values = pattern.values;
   std::size_t op = known.begin;
   auto source = known.sources.begin();
@@ -321,7 +321,7 @@ void BackwardReplay::add_values(const KnownBackward& known, LazyPattern& pattern
         continue;
       }
       while (pattern.ops[op].first_value + pattern.ops[op].num_values <= id) ++op;
-      values.emplace_back(maker.make(pattern.types[id], id), static_cast<std::uint32_t>(op));
+      values.emplace_back(factory.make(pattern.types[id], id), static_cast<std::uint32_t>(op));
     }
   } catch (...) {
     values.truncate(known.first_value);
@@ -396,9 +396,9 @@ bool BackwardReplay::fill_slots(const KnownBackward& known, const LazyValues& va
 }
 
 // Returns false, without effect, if a slot was changed since the comparison.
-bool BackwardReplay::take(const KnownBackward& known, LazyReplay& replay, const LazyMaker& maker) {
+bool BackwardReplay::take(const KnownBackward& known, LazyReplay& replay, const LazyTensorFactory& factory) {
   LazyValues& values = replay.values();
-  add_values(known, replay.pattern(), maker);
+  add_values(known, replay.pattern(), factory);
   bool filled = false;
   try {
     filled = fill_slots(known, values);
@@ -430,7 +430,7 @@ KnownBackward* BackwardReplay::find(const LazyReplay& replay) {
   return known != all.end() && known->first_value == replay.values().size() ? &*known : nullptr;
 }
 
-bool BackwardReplay::repeat(Node& root, Context& c, LazyReplay& replay, const LazyMaker& maker,
+bool BackwardReplay::repeat(Node& root, Context& c, LazyReplay& replay, const LazyTensorFactory& factory,
                             LazyStatistics& counters) {
   HotDetector& detector = *c.hot;
   KnownBackward* const known = find(replay);
@@ -439,8 +439,8 @@ bool BackwardReplay::repeat(Node& root, Context& c, LazyReplay& replay, const La
   // At the end of a repetition pending operations are evaluated, unless that happened within it.
   const bool ends = detector.until_end() < count;
   if (ends && counters.evaluations == c.evaluations_before) return false;
-  if (!matches(*known, root, c.recorder.keys().source(), replay, maker.owner)) return false;
-  if (!take(*known, replay, maker)) return false;
+  if (!matches(*known, root, c.recorder.keys().source(), replay, factory.owner)) return false;
+  if (!take(*known, replay, factory)) return false;
   detector.count_backward();
   counters.recorded += count;
   // An end of a repetition within the range finds that pending operations were evaluated in the repetition.
@@ -452,7 +452,7 @@ bool BackwardReplay::repeat(Node& root, Context& c, LazyReplay& replay, const La
 bool LazyTrace::repeat_backward(Node& root, Context& c) {
   {
     const std::lock_guard lock(mutex_);
-    if (!backward_.repeat(root, c, replay_, maker_, counters_.lazy)) return false;
+    if (!backward_.repeat(root, c, replay_, factory_, counters_.lazy)) return false;
   }
   backward_.free_nodes();
   end_repetition(c);

@@ -53,7 +53,7 @@ class BackwardReplay {
   /// Replays the known call at this position, if there is one with the tape below `root`: counts its
   /// operations as replayed, and puts its results into the slots of the leaves. Otherwise returns false,
   /// without effect. Needs the lock of the trace.
-  bool repeat(eager::detail::Node& root, Context& c, LazyReplay& replay, const LazyMaker& maker,
+  bool repeat(eager::detail::Node& root, Context& c, LazyReplay& replay, const LazyTensorFactory& factory,
               LazyStatistics& counters);
   /// After repeat(): frees the saved operands of the nodes, as the call would have done.
   void free_nodes();
@@ -63,13 +63,13 @@ class BackwardReplay {
   static KnownBackward* find(const LazyReplay& replay);
   bool matches(KnownBackward& known, Node& root, std::uint64_t recorder, const LazyReplay& replay,
                const LazyTrace* trace);
-  bool take(const KnownBackward& known, LazyReplay& replay, const LazyMaker& maker);
+  bool take(const KnownBackward& known, LazyReplay& replay, const LazyTensorFactory& factory);
   bool same_tape(const KnownBackward& known, Node& root);
   bool same_leaves();
   bool came_by_calls(const KnownBackward& known, const eager::Key& root, const LazyReplay& replay);
   void find_calls(KnownBackward& known, std::uint64_t source, const LazyReplay& replay) const;
   bool same_saved(const KnownBackward& known, const LazyPattern& pattern, const LazyTrace* trace) const;
-  void add_values(const KnownBackward& known, LazyPattern& pattern, const LazyMaker& maker) const;
+  void add_values(const KnownBackward& known, LazyPattern& pattern, const LazyTensorFactory& factory) const;
   bool fill_slots(const KnownBackward& known, const LazyValues& values) const;
 
   std::vector<Node*> nodes_, leaves_;  // of the tape in comparison

@@ -40,7 +40,7 @@ std::uint32_t RecordedOps::value_of(const Tensor& tensor) {
 }
 
 void RecordedOps::add(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out,
-                      const LazyMaker& maker) {
+                      const LazyTensorFactory& factory) {
   // Memory is reserved first, so that an exception leaves no incomplete operation.
   const std::size_t num_operands = inputs.size(), num_results = out.size();
   const auto room = [](auto& list, std::size_t more) {
@@ -61,7 +61,7 @@ void RecordedOps::add(const Graph& graph, std::span<const Tensor* const> inputs,
   try {
     for (std::size_t i = 0; i < num_results; ++i) {
       const auto id = static_cast<std::uint32_t>(values_.size());
-      values_.emplace_back(maker.make(graph.type(graph.outputs()[i]), id), op);
+      values_.emplace_back(factory.make(graph.type(graph.outputs()[i]), id), op);
     }
   } catch (...) {
     values_.truncate(first_value);

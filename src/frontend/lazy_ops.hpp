@@ -52,7 +52,7 @@ class RecordedOps {
 
   /// Records the graph on `inputs`, and puts lazy tensors into `out`. If it throws, nothing is recorded.
   void add(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out,
-           const LazyMaker& maker);
+           const LazyTensorFactory& factory);
   /// Counts literals of a graph that will be recorded.
   void count_bytes(std::size_t literals) { fresh_bytes_ += literals; }
   /// Takes operations that were replayed; there are no others.

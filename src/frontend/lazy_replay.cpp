@@ -22,7 +22,7 @@ bool LazyReplay::start(const Graph& first, const LazyRunner& runner) {
 }
 
 bool LazyReplay::follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out,
-                        const LazyMaker& maker) {
+                        const LazyTensorFactory& factory) {
   LazyPattern& pattern = *pattern_;
   if (at_ == pattern.ops.size()) return false;
   const LazyOp& op = pattern.ops[at_];
@@ -30,7 +30,7 @@ bool LazyReplay::follow(const Graph& graph, std::span<const Tensor* const> input
   for (std::uint32_t k = 0; k < op.num_operands; ++k)
     if (!follow_operand(pattern.operands[op.first_operand + k], *inputs[k], true, false)) return false;
   if (pattern.values.size() != op.first_value) return false;
-  for (std::uint32_t slot = 0; slot < op.num_values; ++slot) follow_result(op.first_value, maker);
+  for (std::uint32_t slot = 0; slot < op.num_values; ++slot) follow_result(op.first_value, factory);
   for (std::uint32_t slot = 0; slot < op.num_values; ++slot)
     out[slot] = pattern.values[op.first_value + slot].tensor;
   ++at_;

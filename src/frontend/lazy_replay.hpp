@@ -40,11 +40,11 @@ class LazyReplay {
   /// Replays the graph on `inputs`, and puts its lazy tensors into `out`, if it is the next operation.
   /// Otherwise leaves of it that were recorded stay.
   bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out,
-              const LazyMaker& maker);
+              const LazyTensorFactory& factory);
   /// Replays a call, if it is the known call of the next operation; it may begin a replay if `may_start`.
   /// Otherwise returns null. Needs no replay.
   Body* follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where,
-                    const LazyRunner& runner, const LazyMaker& maker, bool may_start);
+                    const LazyRunner& runner, const LazyTensorFactory& factory, bool may_start);
   /// Stores `call`, which was the last one, as the known one of its position, if its graph is that of the
   /// operation there; `call` is then the former one. Needs no replay.
   void learn_call(RecordedCall& call);
@@ -81,9 +81,9 @@ class LazyReplay {
     at_ = 0;
   }
   Body* follow_known(Context& c, const RecordedCall& place, std::span<const Input> operands,
-                     const Where& where, const LazyMaker& maker);
+                     const Where& where, const LazyTensorFactory& factory);
   bool follow_operand(std::uint32_t id, const Tensor& tensor, bool watched, bool on_host);
-  Tensor& follow_result(std::uint32_t first_value, const LazyMaker& maker);
+  Tensor& follow_result(std::uint32_t first_value, const LazyTensorFactory& factory);
   Body* result_of_call(Context& c, const RecordedCall& place, std::span<const Input> operands,
                        const Where& where, const Tensor& result);
   bool note_edge(std::uint32_t id, eager::detail::Node* target);
@@ -123,7 +123,7 @@ inline bool is_leaf_again(const Tensor& tensor, const Tensor& leaf, std::uint64_
 // The lazy tensor of the next result of the next operation, whose results begin at `first_value`. If it
 // throws, nothing of the operation remains.
 [[gnu::always_inline]] inline Tensor& LazyReplay::follow_result(std::uint32_t first_value,
-                                                                const LazyMaker& maker) {
+                                                                const LazyTensorFactory& factory) {
   LazyValues& values = pattern_->values;
   if (LazyValue* const kept = values.kept(); kept != nullptr) [[likely]] {
     values.take_kept();
@@ -131,7 +131,7 @@ inline bool is_leaf_again(const Tensor& tensor, const Tensor& leaf, std::uint64_
   }
   try {
     const auto id = static_cast<std::uint32_t>(values.size());
-    return values.emplace_back(maker.make(pattern_->types[id], id), static_cast<std::uint32_t>(at_)).tensor;
+    return values.emplace_back(factory.make(pattern_->types[id], id), static_cast<std::uint32_t>(at_)).tensor;
   } catch (...) {
     values.truncate(first_value);
     throw;

@@ -7,7 +7,7 @@
 
 namespace tidu::frontend_detail {
 
-Tensor LazyMaker::make(Type type, std::uint32_t number) const {
+Tensor LazyTensorFactory::make(Type type, std::uint32_t number) const {
   void* const memory = tidu::detail::pool_allocate(sizeof(LazyResult));
   auto* const promise = ::new (memory) LazyResult(trace, number);
   promise->producer = owner;

@@ -26,7 +26,7 @@ bool LazyTrace::change_runner(const LazyRunner& runner) noexcept {
     return false;
   }
   runner_ = runner;
-  maker_.device = runner.placement.device;
+  factory_.device = runner.placement.device;
   return true;
 }
 

@@ -81,7 +81,7 @@ inline LazyResult* lazy_result(const Tensor& tensor, const LazyTrace* trace) {
 }
 
 /// Makes lazy tensors for a trace, on the device of its runner.
-struct LazyMaker {
+struct LazyTensorFactory {
   const LazyTrace* owner = nullptr;
   std::shared_ptr<LazyTrace> trace;  // until the trace ends
   std::uint32_t device = 0;

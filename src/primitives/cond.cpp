@@ -176,19 +176,19 @@ std::vector<RegionBinding> bindings_of_cond(const Op& op) {
 
 }  // namespace
 
-CondMaker::CondMaker(std::span<const Graph> like) : outputs_(like.size()) {
+CondBuilder::CondBuilder(std::span<const Graph> like) : outputs_(like.size()) {
   for (const Graph& branch : like)
     builders_.push_back(std::make_unique<GraphBuilder>(branch.name(), branch.primitives()));
 }
 
-std::vector<Value> CondMaker::add(std::string_view name, Value operand) {
+std::vector<Value> CondBuilder::add(std::string_view name, Value operand) {
   operands_.push_back(operand);
   std::vector<Value> inputs;
   for (const auto& builder : builders_) inputs.push_back(builder->input(name, operand.type()));
   return inputs;
 }
 
-Values CondMaker::emit(Value index) {
+Values CondBuilder::emit(Value index) {
   std::vector<Graph> branches;
   std::vector<bool> read(operands_.size(), false);
   std::vector<std::size_t> all(outputs_[0].size());

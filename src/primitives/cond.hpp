@@ -12,19 +12,19 @@
 namespace tidu::prim {
 
 /// The branches of a cond that a rule makes, and its operands. Every branch has an input for each operand.
-class CondMaker {
+class CondBuilder {
  public:
   /// As many branches, of these names, as `like` has.
-  explicit CondMaker(std::span<const Graph> like);
+  explicit CondBuilder(std::span<const Graph> like);
 
   /// Such an operand; by branch, the input that stands for it.
   std::vector<Value> add(std::string_view name, Value operand);
   std::size_t num_branches() const { return builders_.size(); }
-  GraphBuilder& builder(std::size_t branch) { return *builders_[branch]; }
+  GraphBuilder& branch(std::size_t branch) { return *builders_[branch]; }
   /// The next output of a branch.
   void add_output(std::size_t branch, Value value) { outputs_[branch].push_back(value); }
   /// A zero, where other branches have a value.
-  void add_zero(std::size_t branch, Type type) { add_output(branch, zeros(builder(branch), type)); }
+  void add_zero(std::size_t branch, Type type) { add_output(branch, zeros(*builders_[branch], type)); }
   /// The cond. Operands that no branch reads are left out. Once.
   Values emit(Value index);
 

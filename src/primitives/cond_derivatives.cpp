@@ -38,25 +38,25 @@ class CondJvp {
     find_places();
     hand_out();
 
-    CondMaker maker(linear_branches());
-    add_residuals(maker);
+    CondBuilder builder(linear_branches());
+    add_residuals(builder);
     for (std::size_t i = 1; i < c_.num_operands(); ++i) {
       if (!c_.active(i)) continue;
-      const std::vector<Value> inputs = maker.add(detail::str("tangent.", i - 1), *c_.tangent(i));
+      const std::vector<Value> inputs = builder.add(detail::str("tangent.", i - 1), *c_.tangent(i));
       for (std::size_t b = 0; b < inputs.size(); ++b) arguments_[b].push_back(inputs[b]);
     }
     for (std::size_t b = 0; b < branches_.size(); ++b) {
       const Graph& linear = inner_[b].linear;
-      const std::vector<Value> values = inline_graph(maker.builder(b), linear, arguments_[b]);
+      const std::vector<Value> values = inline_graph(builder.branch(b), linear, arguments_[b]);
       for (const std::size_t k : present) {
         const std::optional<std::size_t>& at = inner_[b].tangent_of_output[k];
         if (at)
-          maker.add_output(b, values[linear.outputs()[*at]]);
+          builder.add_output(b, values[linear.outputs()[*at]]);
         else
-          maker.add_zero(b, type_of_output(k));
+          builder.add_zero(b, type_of_output(k));
       }
     }
-    const Values tangents = maker.emit(c_.primal(0));
+    const Values tangents = builder.emit(c_.primal(0));
     for (std::size_t j = 0; j < present.size(); ++j) result.set(present[j], tangents[j]);
     return result;
   }
@@ -151,11 +151,11 @@ class CondJvp {
   }
 
   // Each operand of the linear cond once, whichever branches read it.
-  void add_residuals(CondMaker& maker) {
+  void add_residuals(CondBuilder& builder) {
     std::vector<std::vector<Value>> operands(c_.num_operands()), results(num_outputs_ + further_.size());
     arguments_.resize(branches_.size());
     for (std::size_t b = 0; b < branches_.size(); ++b) {
-      const std::vector<Value> constants = constant_residuals(b, maker.builder(b));
+      const std::vector<Value> constants = constant_residuals(b, builder.branch(b));
       auto next_constant = constants.begin();
       for (std::size_t r = 0; r < places_[b].size(); ++r) {
         const ResidualSource& place = places_[b][r];
@@ -168,8 +168,8 @@ class CondJvp {
             place.kind == ResidualSource::Kind::handed_out ? num_outputs_ + place.index : place.index;
         std::vector<Value>& inputs = (is_operand ? operands : results)[at];
         if (inputs.empty()) {
-          inputs = maker.add(detail::str(is_operand ? "operand." : "residual.", at),
-                             is_operand ? c_.primal(at) : results_[at]);
+          inputs = builder.add(detail::str(is_operand ? "operand." : "residual.", at),
+                               is_operand ? c_.primal(at) : results_[at]);
         }
         arguments_[b].push_back(inputs[b]);
       }
@@ -234,13 +234,13 @@ Derivatives transpose_cond(TransposeContext& c) {
       present[i] = present[i] || of_branch.inner.cotangent_of_input[i].has_value();
   }
 
-  CondMaker maker(named);
+  CondBuilder builder(named);
   std::vector<std::vector<Value>> residuals(num_inputs), cotangents(c.num_results());
   for (std::size_t i = 0; i < num_inputs; ++i) {
-    if (!linear[i]) residuals[i] = maker.add(detail::str("residual.", i), c.operand(i + 1));
+    if (!linear[i]) residuals[i] = builder.add(detail::str("residual.", i), c.operand(i + 1));
   }
   for (std::size_t k = 0; k < c.num_results(); ++k) {
-    if (c.cotangent(k)) cotangents[k] = maker.add(detail::str("cotangent.", k), *c.cotangent(k));
+    if (c.cotangent(k)) cotangents[k] = builder.add(detail::str("cotangent.", k), *c.cotangent(k));
   }
   Derivatives result = Derivatives::absent(c.num_operands());
   if (std::none_of(present.begin(), present.end(), [](bool each) { return each; })) return result;
@@ -252,18 +252,19 @@ Derivatives transpose_cond(TransposeContext& c) {
         if (!linear[i]) inputs.push_back(residuals[i][b]);
       }
       for (const std::size_t k : of_branch.outputs) inputs.push_back(cotangents[k][b]);
-      values = inline_graph(maker.builder(b), of_branch.inner.graph, inputs);
+      values = inline_graph(builder.branch(b), of_branch.inner.graph, inputs);
     }
     for (std::size_t i = 0; i < num_inputs; ++i) {
       if (!present[i]) continue;
       const bool has = !of_branch.outputs.empty() && of_branch.inner.cotangent_of_input[i];
       if (has)
-        maker.add_output(b, values[of_branch.inner.graph.outputs()[*of_branch.inner.cotangent_of_input[i]]]);
+        builder.add_output(b,
+                           values[of_branch.inner.graph.outputs()[*of_branch.inner.cotangent_of_input[i]]]);
       else
-        maker.add_zero(b, c.operand_type(i + 1));
+        builder.add_zero(b, c.operand_type(i + 1));
     }
   }
-  const Values results = maker.emit(c.operand(0));
+  const Values results = builder.emit(c.operand(0));
   std::size_t next = 0;
   for (std::size_t i = 0; i < num_inputs; ++i) {
     if (present[i]) result.set(i + 1, results[next++]);

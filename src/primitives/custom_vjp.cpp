@@ -75,9 +75,9 @@ Graph backward_with_residuals(const VjpGraphs& graphs, const std::vector<Value>&
 }
 
 // The linear graph of a custom_vjp_call for the operands that are active.
-class RuleMaker {
+class VjpRuleBuilder {
  public:
-  RuleMaker(JvpContext& c, const VjpGraphs& graphs, std::vector<Value> residuals)
+  VjpRuleBuilder(JvpContext& c, const VjpGraphs& graphs, std::vector<Value> residuals)
       : c_(c), graphs_(graphs), graph_(graphs.graph), backward_(graphs.backward) {
     rule_.residuals = std::move(residuals);
     own_residuals_ = rule_.residuals.size();
@@ -256,7 +256,7 @@ Derivatives jvp_custom_vjp(JvpContext& c) {
   std::vector<Value> residuals;
   for (std::size_t r = count; r < outputs.size(); ++r) residuals.push_back(*outputs[r].value);
 
-  const std::optional<LinearRule> rule = RuleMaker(c, graphs, std::move(residuals)).make();
+  const std::optional<LinearRule> rule = VjpRuleBuilder(c, graphs, std::move(residuals)).make();
   Derivatives result = Derivatives::absent(count);
   if (!rule) return result;
   const Values tangents = tangents_by(c, *rule);

@@ -42,9 +42,9 @@ void infer_linear_call(InferContext& c) {
 }
 
 // See Note [Derivatives of linear_call].
-class LinearRuleMaker {
+class LinearRuleBuilder {
  public:
-  explicit LinearRuleMaker(JvpContext& c)
+  explicit LinearRuleBuilder(JvpContext& c)
       : c_(c),
         graph_(c.op().graph("graph")),
         transpose_(c.op().graph("transpose")),
@@ -144,7 +144,7 @@ class LinearRuleMaker {
 };
 
 Derivatives jvp_linear_call(JvpContext& c) {
-  const std::optional<LinearRule> rule = LinearRuleMaker(c).make();
+  const std::optional<LinearRule> rule = LinearRuleBuilder(c).make();
   const EmitGraph by_call = [&c](const Graph& inner, std::span<const Value> operands) {
     return ops::call(c.emitter(), inner, operands);
   };

@@ -101,21 +101,21 @@ std::vector<bool> ScanParts::spread(std::vector<bool>& inputs, bool inexact) con
   }
 }
 
-Value ScanMaker::add_const(std::string_view name, Value operand) {
+Value ScanBuilder::add_const(std::string_view name, Value operand) {
   ++shape_.num_consts;
   operands_.push_back(operand);
   return builder_.input(name, operand.type());
 }
-Value ScanMaker::add_carry(std::string_view name, Value first) {
+Value ScanBuilder::add_carry(std::string_view name, Value first) {
   ++shape_.num_carry;
   operands_.push_back(first);
   return builder_.input(name, first.type());
 }
-Value ScanMaker::add_x(std::string_view name, Value operand) {
+Value ScanBuilder::add_x(std::string_view name, Value operand) {
   operands_.push_back(operand);
   return builder_.input(name, without_leading_axis(operand.type()));
 }
-Values ScanMaker::emit(Emitter& emitter, std::int64_t length, bool reverse) {
+Values ScanBuilder::emit(Emitter& emitter, std::int64_t length, bool reverse) {
   shape_.length = length;
   shape_.reverse = reverse;
   return ops::scan(emitter, prune(builder_.build(outputs_)), operands_, shape_);
@@ -132,17 +132,17 @@ Values batch_scan(BatchContext& c) {
     return parts.is_y(k) ? bool(depends[parts.output(k)]) : bool(batched[parts.carry(k)]);
   };
 
-  ScanMaker maker(parts.body.name(), parts.body.primitives());
+  ScanBuilder builder(parts.body.name(), parts.body.primitives());
   std::vector<Value> inputs, plain(parts.num_inputs);
   for (std::size_t i = 0; i < parts.num_inputs; ++i) {
     const std::string name = detail::str('x', i);
     Value operand = c.operand(i);
     if (parts.is_x(i)) {
-      inputs.push_back(maker.add_x(name, c.batched(i) ? with_axes_changed(operand) : operand));
+      inputs.push_back(builder.add_x(name, c.batched(i) ? with_axes_changed(operand) : operand));
     } else if (parts.is_const(i)) {
-      inputs.push_back(maker.add_const(name, operand));
+      inputs.push_back(builder.add_const(name, operand));
     } else {
-      inputs.push_back(maker.add_carry(
+      inputs.push_back(builder.add_carry(
           name, batched[i] && !c.batched(i) ? broadcast_to_batch(operand, c.size()) : operand));
     }
     if (!batched[i]) plain[i] = inputs[i];
@@ -156,13 +156,13 @@ Values batch_scan(BatchContext& c) {
       of_body.push_back(parts.output(k));
     }
   }
-  const std::vector<Value> values = outputs_given(maker.builder(), mapped, inputs, of_mapped);
-  const std::vector<Value> alone = outputs_given(maker.builder(), parts.body, plain, of_body);
+  const std::vector<Value> values = outputs_given(builder.body(), mapped, inputs, of_mapped);
+  const std::vector<Value> alone = outputs_given(builder.body(), parts.body, plain, of_body);
   auto next_mapped = values.begin(), next_alone = alone.begin();
   for (std::size_t k = 0; k < parts.num_outputs; ++k)
-    maker.add_output(is_batched(k) ? *next_mapped++ : *next_alone++);
+    builder.add_output(is_batched(k) ? *next_mapped++ : *next_alone++);
 
-  Values results = maker.emit(c.emitter(), parts.shape.length, parts.shape.reverse);
+  Values results = builder.emit(c.emitter(), parts.shape.length, parts.shape.reverse);
   for (std::size_t k = 0; k < parts.num_outputs; ++k) {
     if (is_batched(k) && parts.is_y(k)) results[k] = with_axes_changed(results[k]);
   }

@@ -37,9 +37,9 @@ struct ScanParts {
 
 /// The body of a scan that a rule makes, and its operands. Operands are added kind by kind: consts, then
 /// carries, then xs; so are outputs.
-class ScanMaker {
+class ScanBuilder {
  public:
-  ScanMaker(std::string name, const PrimitiveSet& set) : builder_(std::move(name), set) {}
+  ScanBuilder(std::string name, const PrimitiveSet& set) : builder_(std::move(name), set) {}
 
   /// Such an operand of the scan, and the input of the body that stands for it. Names differ.
   Value add_const(std::string_view name, Value operand);
@@ -47,7 +47,7 @@ class ScanMaker {
   Value add_x(std::string_view name, Value operand);
   /// An output of the body: a carry or a slice of ys.
   void add_output(Value value) { outputs_.push_back(value); }
-  GraphBuilder& builder() { return builder_; }
+  GraphBuilder& body() { return builder_; }
   bool has_outputs() const { return !outputs_.empty(); }
   /// The scan, on `emitter`. Once.
   Values emit(Emitter& emitter, std::int64_t length, bool reverse);

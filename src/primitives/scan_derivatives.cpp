@@ -42,20 +42,20 @@ class ScanJvp {
     if (!any) return result;
     hand_out();
 
-    ScanMaker maker(inner_.linear.name(), scan_.body.primitives());
+    ScanBuilder builder(inner_.linear.name(), scan_.body.primitives());
     arguments_.resize(inner_.linear.inputs().size());
-    for (const Kind kind : {Kind::fixed, Kind::carry, Kind::x}) add(maker, kind);
-    add_constant_residuals(maker.builder());
-    const std::vector<Value> values = inline_graph(maker.builder(), inner_.linear, arguments_);
+    for (const Kind kind : {Kind::fixed, Kind::carry, Kind::x}) add(builder, kind);
+    add_constant_residuals(builder.body());
+    const std::vector<Value> values = inline_graph(builder.body(), inner_.linear, arguments_);
     std::vector<std::size_t> slots;
     for (std::size_t k = 0; k < scan_.num_outputs; ++k) {
       const auto& at = inner_.tangent_of_output[k];
       if (!at && (scan_.is_y(k) || !active_[scan_.carry(k)])) continue;
       slots.push_back(k);
-      maker.add_output(at ? values[inner_.linear.outputs()[*at]]
-                          : ops::full(maker.builder(), scan_.body.type(scan_.output(k)), 0.0));
+      builder.add_output(at ? values[inner_.linear.outputs()[*at]]
+                            : ops::full(builder.body(), scan_.body.type(scan_.output(k)), 0.0));
     }
-    const Values tangents = maker.emit(c_.emitter(), scan_.shape.length, scan_.shape.reverse);
+    const Values tangents = builder.emit(c_.emitter(), scan_.shape.length, scan_.shape.reverse);
     for (std::size_t j = 0; j < slots.size(); ++j) {
       if (inner_.tangent_of_output[slots[j]]) result.set(slots[j], tangents[j]);
     }
@@ -128,12 +128,12 @@ class ScanJvp {
   }
 
   // Residuals and tangents of one kind of operands.
-  void add(ScanMaker& maker, Kind kind) {
+  void add(ScanBuilder& builder, Kind kind) {
     for (std::size_t r = 0; r < inner_.num_residuals; ++r) {
       if (residuals_[r].kind != kind) continue;
       const std::string name = detail::str("residual.", r);
       const Value operand = residuals_[r].operand;
-      arguments_[r] = kind == Kind::x ? maker.add_x(name, operand) : maker.add_const(name, operand);
+      arguments_[r] = kind == Kind::x ? builder.add_x(name, operand) : builder.add_const(name, operand);
     }
     std::size_t at = inner_.num_residuals;
     for (std::size_t i = 0; i < scan_.num_inputs; ++i) {
@@ -143,10 +143,10 @@ class ScanJvp {
       const std::string name = detail::str("tangent.", i);
       const std::optional<Value> tangent = c_.tangent(i);
       switch (kind) {
-        case Kind::fixed: argument = maker.add_const(name, *tangent); break;
-        case Kind::x: argument = maker.add_x(name, *tangent); break;
+        case Kind::fixed: argument = builder.add_const(name, *tangent); break;
+        case Kind::x: argument = builder.add_x(name, *tangent); break;
         case Kind::carry:
-          argument = maker.add_carry(
+          argument = builder.add_carry(
               name, tangent ? *tangent : ops::full(c_.emitter(), scan_.body.type(scan_.input(i)), 0.0));
       }
     }
@@ -195,13 +195,14 @@ class ScanTranspose {
     if (!find_carried()) return result;
     const std::vector<std::optional<Value>> stacked = stack_carries();
 
-    ScanMaker maker(inner_.graph.name(), scan_.body.primitives());
+    ScanBuilder builder(inner_.graph.name(), scan_.body.primitives());
     std::vector<Value> arguments(scan_.num_inputs), sums(scan_.num_inputs), cotangents(scan_.num_outputs);
     for (std::size_t i = 0; i < scan_.shape.num_consts; ++i) {
-      if (!linear_[i]) arguments[i] = maker.add_const(detail::str("residual.", i), c_.operand(i));
+      if (!linear_[i]) arguments[i] = builder.add_const(detail::str("residual.", i), c_.operand(i));
     }
     for (std::size_t i = 0; i < scan_.shape.num_consts; ++i) {
-      if (inner_.cotangent_of_input[i]) sums[i] = maker.add_carry(detail::str("sum.", i), zeros(sum_type(i)));
+      if (inner_.cotangent_of_input[i])
+        sums[i] = builder.add_carry(detail::str("sum.", i), zeros(sum_type(i)));
     }
     for (std::size_t k = 0; k < scan_.shape.num_carry; ++k) {
       if (!carried_[k]) continue;
@@ -209,30 +210,30 @@ class ScanTranspose {
       const Value first = last ? *last : zeros(scan_.body.type(scan_.output(k)));
       const std::string name = detail::str("cotangent.", k);
       if (is_summed(k))
-        sums[scan_.carry(k)] = maker.add_carry(name, converted(first, sum_type(scan_.carry(k)).dtype()));
+        sums[scan_.carry(k)] = builder.add_carry(name, converted(first, sum_type(scan_.carry(k)).dtype()));
       else
-        cotangents[k] = maker.add_carry(name, first);
+        cotangents[k] = builder.add_carry(name, first);
     }
     for (std::size_t i = scan_.shape.num_consts; i < scan_.num_inputs; ++i) {
       if (linear_[i]) continue;
       const std::string name = detail::str("residual.", i);
       if (scan_.is_x(i))
-        arguments[i] = maker.add_x(name, c_.operand(i));
+        arguments[i] = builder.add_x(name, c_.operand(i));
       else if (stacked[i])
-        arguments[i] = maker.add_x(name, *stacked[i]);
+        arguments[i] = builder.add_x(name, *stacked[i]);
     }
     for (std::size_t k = scan_.shape.num_carry; k < scan_.num_outputs; ++k) {
       if (is_linear_output(k) && c_.cotangent(k))
-        cotangents[k] = maker.add_x(detail::str("cotangent.", k), *c_.cotangent(k));
+        cotangents[k] = builder.add_x(detail::str("cotangent.", k), *c_.cotangent(k));
     }
-    const std::vector<Value> values = apply(maker.builder(), arguments, cotangents);
+    const std::vector<Value> values = apply(builder.body(), arguments, cotangents);
     const auto of_input = [&](std::size_t i) {
       return values[inner_.graph.outputs()[*inner_.cotangent_of_input[i]]];
     };
     std::vector<std::size_t> owners;  // by output of the scan, its operand
     const auto give = [&](std::size_t i, Value value) {
       owners.push_back(i);
-      maker.add_output(value);
+      builder.add_output(value);
     };
     const auto give_sum = [&](std::size_t i) {
       give(i, ops::add(sums[i], converted(of_input(i), sums[i].dtype())));
@@ -247,15 +248,14 @@ class ScanTranspose {
         inner_.cotangent_of_input[i] ? give_sum(i) : give(i, sums[i]);
         continue;
       }
-      give(i, inner_.cotangent_of_input[i]
-                  ? of_input(i)
-                  : ops::full(maker.builder(), scan_.body.type(scan_.input(i)), 0.0));
+      give(i, inner_.cotangent_of_input[i] ? of_input(i)
+                                           : ops::full(builder.body(), scan_.body.type(scan_.input(i)), 0.0));
     }
     for (std::size_t i = scan_.carry(scan_.shape.num_carry); i < scan_.num_inputs; ++i) {
       if (inner_.cotangent_of_input[i]) give(i, of_input(i));
     }
-    if (!maker.has_outputs()) return result;
-    const Values results = maker.emit(c_.emitter(), scan_.shape.length, !scan_.shape.reverse);
+    if (!builder.has_outputs()) return result;
+    const Values results = builder.emit(c_.emitter(), scan_.shape.length, !scan_.shape.reverse);
     for (std::size_t j = 0; j < owners.size(); ++j) {
       const std::size_t i = owners[j];
       if (c_.linear(i)) result.set(i, converted(results[j], scan_.body.type(scan_.input(i)).dtype()));

@@ -38,9 +38,9 @@ Value unit_vector(Emitter& emitter, Type type, Value place, bool imaginary) {
   return ops::reshape(unit, type.shape());
 }
 
-class RowsMaker {
+class RowsBuilder {
  public:
-  RowsMaker(const Graph& graph, std::size_t num_residuals) : graph_(graph), num_residuals_(num_residuals) {}
+  RowsBuilder(const Graph& graph, std::size_t num_residuals) : graph_(graph), num_residuals_(num_residuals) {}
 
   Graph make(const std::string& name) const {
     GraphBuilder builder(name, graph_.primitives());
@@ -103,7 +103,7 @@ class RowsMaker {
 }  // namespace
 
 Graph transposed_by_rows(const Graph& graph, std::size_t num_residuals, const std::string& name) {
-  return RowsMaker(graph, num_residuals).make(name);
+  return RowsBuilder(graph, num_residuals).make(name);
 }
 
 }  // namespace tidu::prim

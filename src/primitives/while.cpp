@@ -99,22 +99,22 @@ void WhileParts::spread(std::vector<bool>& operands) const {
   }
 }
 
-WhileMaker::InBoth WhileMaker::add(std::string_view name, Value operand) {
+WhileBuilder::InBoth WhileBuilder::add(std::string_view name, Value operand) {
   operands_.push_back(operand);
   return {cond_.input(name, operand.type()), body_.input(name, operand.type())};
 }
-WhileMaker::InBoth WhileMaker::add_const(std::string_view name, Value operand) {
+WhileBuilder::InBoth WhileBuilder::add_const(std::string_view name, Value operand) {
   ++num_consts_;
   return add(name, operand);
 }
-WhileMaker::InBoth WhileMaker::add_carry(std::string_view name, Value first, bool wanted) {
+WhileBuilder::InBoth WhileBuilder::add_carry(std::string_view name, Value first, bool wanted) {
   wanted_.push_back(wanted);
   return add(name, first);
 }
 
 // By operand: wanted carries, the operands that cond reads, and the operands from which such carries are
 // computed.
-std::vector<bool> WhileMaker::needed(const Graph& cond, const Graph& body) const {
+std::vector<bool> WhileBuilder::needed(const Graph& cond, const Graph& body) const {
   std::vector<bool> needed(operands_.size(), false);
   for (std::size_t k = 0; k < wanted_.size(); ++k) needed[num_consts_ + k] = wanted_[k];
   const std::vector<bool> read = reachable(cond, cond.outputs());
@@ -134,7 +134,7 @@ std::vector<bool> WhileMaker::needed(const Graph& cond, const Graph& body) const
   return needed;
 }
 
-std::vector<Value> WhileMaker::emit(Emitter& emitter, std::optional<std::int64_t> max_steps) {
+std::vector<Value> WhileBuilder::emit(Emitter& emitter, std::optional<std::int64_t> max_steps) {
   const Graph cond = cond_.build({predicate_}), body = body_.build(outputs_);
   const std::vector<bool> kept = needed(cond, body);
   WhileShape shape{0, max_steps};

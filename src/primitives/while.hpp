@@ -32,10 +32,10 @@ struct WhileParts {
 };
 
 /// The graphs of a while that a rule makes, and its operands: consts first, then carries.
-class WhileMaker {
+class WhileBuilder {
  public:
   /// With the names of `like`.
-  explicit WhileMaker(const WhileParts& like)
+  explicit WhileBuilder(const WhileParts& like)
       : cond_(like.cond.name(), like.cond.primitives()), body_(like.body.name(), like.body.primitives()) {}
 
   /// The values for an operand in the two graphs.

@@ -41,15 +41,15 @@ std::vector<Value> stepped(Emitter& emitter, const WhileParts& loop, std::vector
 
 // A step, or the same carries again.
 std::vector<Value> by_branch(const WhileParts& loop, const std::vector<Value>& inputs, Value goes_on) {
-  CondMaker step(std::vector<Graph>(2, loop.body));
+  CondBuilder step(std::vector<Graph>(2, loop.body));
   std::vector<Value> in_branch;
   for (std::size_t i = 0; i < loop.num_operands; ++i) {
     const std::vector<Value> places = step.add(detail::str('x', i), inputs[i]);
     in_branch.push_back(places[1]);
     if (!loop.is_fixed(i)) step.add_output(0, places[0]);
   }
-  step.add_output(0, ops::constant(step.builder(0), Literal::scalar(DType::boolean, std::int64_t{0})));
-  for (const Value& value : stepped(step.builder(1), loop, in_branch)) step.add_output(1, value);
+  step.add_output(0, ops::constant(step.branch(0), Literal::scalar(DType::boolean, std::int64_t{0})));
+  for (const Value& value : stepped(step.branch(1), loop, in_branch)) step.add_output(1, value);
   const Values results = step.emit(goes_on);
   return {results.begin(), results.end()};
 }
@@ -83,7 +83,7 @@ Graph while_as_scan(const WhileParts& loop, IdleSteps idle, const std::vector<bo
   std::vector<Value> operands;
   for (std::size_t i = 0; i < loop.num_operands; ++i)
     operands.push_back(outer.input(detail::str('x', i), loop.type(i)));
-  ScanMaker steps(loop.body.name(), loop.body.primitives());
+  ScanBuilder steps(loop.body.name(), loop.body.primitives());
   std::vector<Value> inputs(loop.num_operands);
   for (const bool fixed : {true, false}) {
     for (std::size_t i = 0; i < loop.num_operands; ++i) {

@@ -38,17 +38,17 @@ class WhileBatch {
     add_operands();
     if (apart_) {
       const Value first = inline_graph(c_.emitter(), cond_, operands_)[cond_.outputs()[0]];
-      const WhileMaker::InBoth place = maker_.add_carry("goes_on", first, false);
+      const WhileBuilder::InBoth place = builder_.add_carry("goes_on", first, false);
       goes_on_ = place.in_body;
-      maker_.set_predicate(ops::reduce_or(place.in_cond, {0}));
+      builder_.set_predicate(ops::reduce_or(place.in_cond, {0}));
     } else {
-      maker_.set_predicate(
-          outputs_given(maker_.cond(), loop_.cond, plain(in_cond_), loop_.cond.outputs())[0]);
+      builder_.set_predicate(
+          outputs_given(builder_.cond(), loop_.cond, plain(in_cond_), loop_.cond.outputs())[0]);
     }
     step();
     // If all carries stay unchanged there is nothing to compute.
     std::vector<Value> results;
-    if (apart_ || !all_stay()) results = maker_.emit(c_.emitter(), loop_.shape.max_steps);
+    if (apart_ || !all_stay()) results = builder_.emit(c_.emitter(), loop_.shape.max_steps);
     Values all;
     for (std::size_t k = 0, j = 0; k < loop_.num_carry; ++k) {
       const std::size_t i = loop_.carry(k);
@@ -76,8 +76,8 @@ class WhileBatch {
       for (std::size_t i = 0; i < loop_.num_operands; ++i) {
         if (loop_.is_fixed(i) != fixed) continue;
         const std::string name = detail::str('x', i);
-        const WhileMaker::InBoth place =
-            fixed ? maker_.add_const(name, operands_[i]) : maker_.add_carry(name, operands_[i], true);
+        const WhileBuilder::InBoth place =
+            fixed ? builder_.add_const(name, operands_[i]) : builder_.add_carry(name, operands_[i], true);
         in_cond_[i] = place.in_cond;
         in_body_[i] = place.in_body;
       }
@@ -109,8 +109,8 @@ class WhileBatch {
       if (batched_[i]) read[i] = where_taken(goes_on_, read[i]);
     }
     if (told_) read.push_back(goes_on_);
-    const std::vector<Value> mapped = outputs_given(maker_.body(), body_, read, of_mapped),
-                             alone = outputs_given(maker_.body(), loop_.body, plain(in_body_), of_body);
+    const std::vector<Value> mapped = outputs_given(builder_.body(), body_, read, of_mapped),
+                             alone = outputs_given(builder_.body(), loop_.body, plain(in_body_), of_body);
     std::vector<Value> next = in_body_;
     auto next_mapped = mapped.begin();
     auto next_alone = alone.begin();
@@ -122,12 +122,12 @@ class WhileBatch {
         const Value which = ops::broadcast_in_dim(goes_on_, next[i].shape(), {0});
         next[i] = ops::select_n(which, in_body_[i], next[i]);
       }
-      maker_.add_output(next[i]);
+      builder_.add_output(next[i]);
     }
     if (!apart_) return;
     const ValueId wanted[] = {cond_.outputs()[0]};
-    const Value holds = outputs_given(maker_.body(), cond_, next, wanted)[0];
-    maker_.add_output(ops::logical_and(goes_on_, holds));
+    const Value holds = outputs_given(builder_.body(), cond_, next, wanted)[0];
+    builder_.add_output(ops::logical_and(goes_on_, holds));
   }
 
   BatchContext& c_;
@@ -136,7 +136,7 @@ class WhileBatch {
   bool apart_ = false;         // does each example have a number of steps of its own?
   bool told_ = false;          // has the body an input for it? See Note [Loops not taken]
   Graph body_, cond_;          // batched
-  WhileMaker maker_{loop_};
+  WhileBuilder builder_{loop_};
   std::vector<Value> operands_, in_cond_, in_body_;  // by operand
   Value goes_on_;                                    // in the body
 };

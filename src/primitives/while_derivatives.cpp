@@ -54,8 +54,8 @@ class WhileJvp {
       for (std::size_t i = 0; i < loop_.num_operands; ++i) {
         if (loop_.is_fixed(i) != fixed) continue;
         const std::string name = detail::str('x', i);
-        const WhileMaker::InBoth place =
-            fixed ? maker_.add_const(name, c_.primal(i)) : maker_.add_carry(name, c_.primal(i), false);
+        const WhileBuilder::InBoth place =
+            fixed ? builder_.add_const(name, c_.primal(i)) : builder_.add_carry(name, c_.primal(i), false);
         if (!fixed) ++num_primal_;
         in_cond_[i] = place.in_cond;
         in_body_[i] = place.in_body;
@@ -64,39 +64,40 @@ class WhileJvp {
         if (loop_.is_fixed(i) != fixed || !active_[i]) continue;
         const std::string name = detail::str("tangent.", i);
         const Value first = c_.active(i) ? *c_.tangent(i) : ops::full(c_.emitter(), loop_.type(i), 0.0);
-        tangents_[i] = (fixed ? maker_.add_const(name, first) : maker_.add_carry(name, first, true)).in_body;
+        tangents_[i] =
+            (fixed ? builder_.add_const(name, first) : builder_.add_carry(name, first, true)).in_body;
         if (!fixed) slots_.push_back(i - loop_.shape.num_consts);
       }
     }
   }
 
   std::vector<Value> emit_loop() {
-    maker_.set_predicate(inline_graph(maker_.cond(), loop_.cond, in_cond_)[loop_.cond.outputs()[0]]);
-    const std::vector<Value> primal = inline_graph(maker_.body(), inner_.primal, in_body_);
+    builder_.set_predicate(inline_graph(builder_.cond(), loop_.cond, in_cond_)[loop_.cond.outputs()[0]]);
+    const std::vector<Value> primal = inline_graph(builder_.body(), inner_.primal, in_body_);
     std::vector<Value> arguments;
     for (std::size_t r = 0; r < inner_.num_residuals; ++r)
       arguments.push_back(primal[inner_.primal.outputs()[loop_.num_carry + r]]);
     for (std::size_t i = 0; i < loop_.num_operands; ++i) {
       if (active_[i]) arguments.push_back(tangents_[i]);
     }
-    const std::vector<Value> linear = inline_graph(maker_.body(), inner_.linear, arguments);
+    const std::vector<Value> linear = inline_graph(builder_.body(), inner_.linear, arguments);
     for (std::size_t k = 0; k < loop_.num_carry; ++k) {
-      if (!loop_.stays(k)) maker_.add_output(primal[inner_.primal.outputs()[k]]);
+      if (!loop_.stays(k)) builder_.add_output(primal[inner_.primal.outputs()[k]]);
     }
     // If a step drops a carry's tangent, the carry has one before the first step.
     for (const std::size_t k : slots_) {
       const std::optional<std::size_t> at = inner_.tangent_of_output[k];
-      maker_.add_output(at ? linear[inner_.linear.outputs()[*at]]
-                           : ops::full(maker_.body(), loop_.type(loop_.carry(k)), 0.0));
+      builder_.add_output(at ? linear[inner_.linear.outputs()[*at]]
+                             : ops::full(builder_.body(), loop_.type(loop_.carry(k)), 0.0));
     }
-    return maker_.emit(c_.emitter(), std::nullopt);
+    return builder_.emit(c_.emitter(), std::nullopt);
   }
 
   JvpContext& c_;
   const WhileParts& loop_;
   std::vector<bool> active_;  // by operand, in some step
   InnerLinearization inner_;
-  WhileMaker maker_{loop_};
+  WhileBuilder builder_{loop_};
   std::vector<Value> in_cond_, in_body_, tangents_;  // by operand, in the graphs that are made
   std::size_t num_primal_ = 0;                       // carries before those of tangents
   std::vector<std::size_t> slots_;                   // by carry of tangents: the result it belongs to
