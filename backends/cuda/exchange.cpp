@@ -164,7 +164,7 @@ Tensor CudaExecutor::from_dlpack(DLManagedTensorVersioned* managed, void* produc
   device->events().join(here, cuda_detail::stream_of_caller(producer));
   auto* const storage = ::new (detail::pool_allocate(sizeof(DeviceStorage)))
       DeviceStorage(device, first, type.bytes(), here, {std::move(owner), Stream{producer}});
-  Tensor theirs = Tensor::promise(type, storage);
+  Tensor theirs = Tensor::lazy(type, storage);
   return is_bool(type.dtype()) ? with_bools_of_one_bit(*device, theirs, here) : theirs;
 }
 

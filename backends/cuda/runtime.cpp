@@ -12,7 +12,7 @@
 namespace tidu::cuda_detail {
 namespace {
 
-// Tells storages of this room from promises of others.
+// Tells storages of this module from lazy storages of others.
 constexpr char producer_of_device_tensors = 0;
 
 }  // namespace
@@ -81,7 +81,7 @@ void DeviceStorage::use_on(Stream stream) {
 }
 
 // Any number of threads may want it at once.
-void DeviceStorage::fulfil() {
+void DeviceStorage::materialize() {
   const std::lock_guard lock(mutex_);
   if (made.load(std::memory_order_acquire) != nullptr) return;
   if (bytes_ == 0) return made.store(tidu::detail::no_elements, std::memory_order_release);
@@ -191,7 +191,7 @@ Tensor Runtime::make(Type type, Stream stream) {
     pool_.release(memory, std::span(&stream, 1));
     throw;
   }
-  return Tensor::promise(type, ::new (place) DeviceStorage(shared_from_this(), memory, type.bytes(), stream));
+  return Tensor::lazy(type, ::new (place) DeviceStorage(shared_from_this(), memory, type.bytes(), stream));
 }
 
 DeviceStorage* Runtime::find(const Tensor& tensor) const {

@@ -1,10 +1,10 @@
 // runtime.hpp - Runtime: an opened device with its pools, and the tensors whose elements lie there.
 //
-// Note [Device tensors]: a tensor on a device is a promise (tensor.hpp) whose storage knows an address of the
-// device's, the stream whose work makes the elements, and the streams that read them since. Work on another
-// stream waits for the first by an event; memory goes back to the pool with all of them. Who reads it on the
-// host gets a copy, made once; when that copy is written to, the tensor's version says so, and the device is
-// given the elements anew.
+// Note [Device tensors]: a tensor on a device is a lazy tensor (tensor.hpp) whose storage knows an address of
+// the device's, the stream whose work makes the elements, and the streams that read them since. Work on
+// another stream waits for the first by an event; memory goes back to the pool with all of them. Who reads it
+// on the host gets a copy, made once; when that copy is written to, the tensor's version says so, and the
+// device is given the elements anew.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class DeviceStorage final : public tidu::detail::LazyStorage {
   };
   DeviceStorage(std::shared_ptr<Runtime> runtime, std::byte* at, std::size_t bytes, Stream stream,
                 Foreign foreign);
-  void fulfil() override;
+  void materialize() override;
   void discard() noexcept override;
 
   Runtime& runtime() const { return *runtime_; }

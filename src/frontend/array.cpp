@@ -233,7 +233,7 @@ Array& Array::assign(const Array& value, Where where) & {
     body.tensor = from.tensor.device() == device
                       ? copy_of_data(value, where)
                       : frontend_detail::moved(from.tensor, device, *context().host.executor());
-    if (body.extra != nullptr) body.extra->promised = nullptr;
+    if (body.extra != nullptr) body.extra->lazy_storage = nullptr;
     return *this;
   }
   if (!body.tensor.writable()) {
@@ -245,7 +245,7 @@ Array& Array::assign(const Array& value, Where where) & {
     }
     // A literal, whose elements others share.
     body.tensor = body.tensor.clone();
-    if (body.extra != nullptr) body.extra->promised = nullptr;
+    if (body.extra != nullptr) body.extra->lazy_storage = nullptr;
   }
   std::memmove(body.tensor.mutable_bytes(), from.tensor.bytes(), from.tensor.num_bytes());
   return *this;

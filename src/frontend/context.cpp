@@ -120,9 +120,9 @@ bool ErasedExecutor::run_on_devices(const eager::GraphCall& call, bool linear,
   if (device == 0 || device == home) return false;
   const std::size_t count = call.graph.outputs().size();
   if (intercepts_.load(std::memory_order_relaxed) && records()) {
-    std::vector<Tensor> promises(count);
-    if (record_lazily(context(), call.graph, device, inputs, promises)) {
-      std::uninitialized_move_n(promises.begin(), count, out);
+    std::vector<Tensor> results(count);
+    if (record_lazily(context(), call.graph, device, inputs, results)) {
+      std::uninitialized_move_n(results.begin(), count, out);
       return true;
     }
   }

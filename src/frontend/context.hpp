@@ -52,7 +52,7 @@ struct Extra {
   std::optional<eager::Leaf<Tensor>> leaf;
   /// The storage of the Array's tensor, if it is a lazy tensor that replaced memory that an update was to
   /// overwrite.
-  const tidu::detail::LazyStorage* promised = nullptr;
+  const tidu::detail::LazyStorage* lazy_storage = nullptr;
   std::shared_ptr<Tracer> tracer;
   Value value;
   Type type;                              ///< of the value, also after the trace has ended

@@ -124,13 +124,13 @@ bool replace(Array& x, Array& result) {
   if (to.tensor.device() != from.tensor.device()) return false;
   if (to.tensor.device() != 0 && from.references.load(std::memory_order_acquire) == 1) {
     to.tensor = std::move(from.tensor);
-    to.extra->promised = nullptr;
+    to.extra->lazy_storage = nullptr;
     return true;
   }
   if (!c.hot_on || c.lazy != 0 || c.trace == nullptr) return false;
-  if (!c.trace->may_replace(to.tensor, to.extra->promised, from.tensor)) return false;
+  if (!c.trace->may_replace(to.tensor, to.extra->lazy_storage, from.tensor)) return false;
   to.tensor = std::move(from.tensor);
-  to.extra->promised = to.tensor.pending();
+  to.extra->lazy_storage = to.tensor.pending();
   return true;
 }
 

@@ -319,14 +319,14 @@ namespace {
   bool grad = c.watches;
   bool traced = false;
   bool away = false;
-  bool promised = false;
+  bool pending = false;
   const bool takes_all = c.takes_all != nullptr && !call.moves;
   for (const Input& operand : operands) {
     if (operand.body == nullptr) continue;
     grad |= operand.body->requires_grad;
     traced |= operand.body->traced || takes_all || (!call.moves && is_parameter(c, *operand.body));
     away |= operand.tensor->device() != 0;
-    promised |= operand.tensor->pending() != nullptr;
+    pending |= operand.tensor->pending() != nullptr;
   }
   const auto one = [&](Emitter& emitter, std::span<const Value> values) -> Values {
     return build(emitter, values);
@@ -354,7 +354,7 @@ namespace {
     graph = &*entry->graph;
     const Executable** executable = &entry->executable;
     const Executable* executable_here = nullptr;
-    if (c.intercepts || !c.runs_library_alone || promised || away || call.moves) [[unlikely]] {
+    if (c.intercepts || !c.runs_library_alone || pending || away || call.moves) [[unlikely]] {
       // A program that runs, or computes a lazy operand of another thread, may compute with Arrays itself and
       // choose executors: the slot may then hold another entry, or none.
       graph = &held.emplace(*graph);

@@ -93,15 +93,15 @@ LazyTrace::LazyTrace() {
 }
 LazyTrace::~LazyTrace() = default;
 
-bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* promised,
-                            const Tensor& promise) {
-  const auto* const pending = promise.pending();
+bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage,
+                            const Tensor& replacement) {
+  const auto* const pending = replacement.pending();
   if (pending == nullptr || pending->producer != this || old.num_bytes() == 0) return false;
   if (pending->references.load(std::memory_order_acquire) != 2) return false;  // the temporary's and ours
   const std::lock_guard lock(mutex_);
   if (const auto* const before = old.pending(); before != nullptr)
     return before->producer == this && before->references.load(std::memory_order_acquire) == 2;
-  return replay_.is_active() ? replay_.is_alone(old, promised) : ops_.is_alone(old, promised);
+  return replay_.is_active() ? replay_.is_alone(old, lazy_storage) : ops_.is_alone(old, lazy_storage);
 }
 
 // --- recording
@@ -188,7 +188,7 @@ void LazyTrace::end() noexcept {
   const std::lock_guard lock(mutex_);
   factory_.trace.swap(self);
   for (const LazyValue& value : values())
-    if (value.waits()) value.promise->set_number(no_index);
+    if (value.waits()) value.result->set_number(no_index);
   patterns = replay_.end();
   ops_.end(dropped);
 }
@@ -261,7 +261,7 @@ Lazy::~Lazy() {
 
 bool lazy_enabled() { return context().lazy != 0; }
 
-bool is_promise(const Array& array) {
+bool is_lazy(const Array& array) {
   const frontend_detail::Body& body = array.required();
   return !frontend_detail::is_traced(body) && body.tensor.pending() != nullptr;
 }

@@ -1,5 +1,5 @@
 // lazy.hpp - LazyTrace: the lazy operations of a thread, stored flat: operations in the order of recording,
-// and values that are leaves (tensors) or results (lazy tensors, `promise` in the code). Values do not point
+// and values that are leaves (tensors) or results (lazy tensors). Values do not point
 // to one another, so nothing recurses. The trace holds a reference to every lazy tensor; one that nothing
 // else refers to is dead. Pending operations are either recorded (RecordedOps) or those of a pattern that is
 // replayed (LazyReplay), never both.
@@ -113,10 +113,11 @@ class LazyTrace {
   bool change_runner(const LazyRunner& runner) noexcept;
   /// Is it the runner? For the recording thread.
   bool is_run_by(const LazyRunner& runner) const { return runner == runner_; }
-  /// May an Array take the lazy tensor `promise` instead of being overwritten by its elements? Only if this
-  /// is unobservable: the Array's tensor `old` (with storage `promised`, if it is a lazy tensor's) has no
-  /// references except the Array's and this trace's, and `promise` is a temporary.
-  bool may_replace(const Tensor& old, const tidu::detail::LazyStorage* promised, const Tensor& promise);
+  /// May an Array take the lazy tensor `replacement` instead of being overwritten by its elements? Only if
+  /// this is unobservable: the Array's tensor `old` (with storage `lazy_storage`, if it is a lazy tensor's)
+  /// has no references except the Array's and this trace's, and `replacement` is a temporary.
+  bool may_replace(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage,
+                   const Tensor& replacement);
   /// Does the trace have a value in this storage?
   bool reads(const tidu::detail::TensorStorage& storage);
   /// Was it created by the calling thread? For fork(), like the next two.

@@ -81,10 +81,10 @@ void RecordedOps::take(std::vector<LazyOp> ops, std::vector<std::uint32_t> opera
   operands_.swap(operands);
 }
 
-bool RecordedOps::is_alone(const Tensor& old, const tidu::detail::LazyStorage* promised) {
+bool RecordedOps::is_alone(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage) {
   const std::uint32_t known = leaves_.find(values_, old);
-  if (promised != nullptr) {
-    return promised->references.load(std::memory_order_acquire) == (known == no_index ? 1U : 2U);
+  if (lazy_storage != nullptr) {
+    return lazy_storage->references.load(std::memory_order_acquire) == (known == no_index ? 1U : 2U);
   }
   if (known == no_index) return old.exclusive();
   Tensor& held = values_[known].tensor;
@@ -166,7 +166,7 @@ void RecordedOps::list_needed(LazyRun& run, Marked marked) {
     value.number = number;
     if (value.wanted == sweep_ || value.is_referred()) {
       run.output_values.push_back(op.first_value + slot);
-      run.promised.push_back(value.tensor);
+      run.results.push_back(value.tensor);
     }
   }
 }
@@ -244,10 +244,10 @@ void RecordedOps::move_live_values(std::vector<LazyValue>& to) {
     if (!of_live && value.numbered != sweep_) continue;
     value.number = static_cast<std::uint32_t>(to.size());
     if (pending) {
-      value.promise->set_number(value.number);
+      value.result->set_number(value.number);
     } else if (!of_live) {
       value.op = no_index;
-      value.promise = nullptr;
+      value.result = nullptr;
     }
     to.push_back(std::move(value));
   }

@@ -62,7 +62,7 @@ const LazyPattern::Known* LazyReplay::find_known(const LazyRunner& runner) const
   const auto fits = [&pattern](const LazyPattern::Known& known) {
     const LazyValue* value = pattern.values.begin();
     for (const std::uint8_t expected : known.referred) {
-      if (value->promise != nullptr && value->is_referred() != (expected != 0)) return false;
+      if (value->result != nullptr && value->is_referred() != (expected != 0)) return false;
       ++value;
     }
     return true;
@@ -72,10 +72,10 @@ const LazyPattern::Known* LazyReplay::find_known(const LazyRunner& runner) const
 }
 
 // There is no table of leaves, and one may occur several times.
-bool LazyReplay::is_alone(const Tensor& old, const tidu::detail::LazyStorage* promised) {
+bool LazyReplay::is_alone(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage) {
   LazyValues& values = pattern_->values;
   const std::uint32_t references =
-      promised != nullptr ? promised->references.load(std::memory_order_acquire) : 0;
+      lazy_storage != nullptr ? lazy_storage->references.load(std::memory_order_acquire) : 0;
   LazyValue* held = nullptr;
   std::uint32_t times = 0;
   for (const std::uint32_t id : pattern_->leaves) {
@@ -84,7 +84,7 @@ bool LazyReplay::is_alone(const Tensor& old, const tidu::detail::LazyStorage* pr
     held = &values[id];
     ++times;
   }
-  if (promised != nullptr) return references == 1 + times;
+  if (lazy_storage != nullptr) return references == 1 + times;
   if (times == 0) return old.exclusive();
   if (times != 1 || held->tensor.type() != old.type()) return false;
   held->tensor = Tensor();
@@ -97,7 +97,7 @@ void LazyReplay::finish(const LazyPattern::Known& known, std::vector<Tensor>& dr
   LazyPattern& pattern = *pattern_;
   const auto take = [&](LazyValue& value) {
     dropped.push_back(std::move(value.tensor));
-    value.promise = nullptr;
+    value.result = nullptr;
   };
   for (const std::uint32_t id : pattern.leaves) take(pattern.values[id]);
   for (const std::uint32_t id : known.output_values) take(pattern.values[id]);

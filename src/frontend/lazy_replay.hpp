@@ -60,7 +60,7 @@ class LazyReplay {
   /// null.
   const LazyPattern::Known* find_known(const LazyRunner& runner) const;
   /// As RecordedOps::is_alone.
-  bool is_alone(const Tensor& old, const tidu::detail::LazyStorage* promised);
+  bool is_alone(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage);
   /// Ends the replay of a pattern that was evaluated. `dropped`: receives the tensors that the pattern does
   /// not keep.
   void finish(const LazyPattern::Known& known, std::vector<Tensor>& dropped);
@@ -108,7 +108,7 @@ inline bool is_leaf_again(const Tensor& tensor, const Tensor& leaf, std::uint64_
   LazyValues& values = pattern.values;
   if (id < values.size()) {
     const LazyValue& value = values[id];
-    if (value.promise != nullptr) return tensor.lies_in(*value.promise);  // no result has elements yet
+    if (value.result != nullptr) return tensor.lies_in(*value.result);  // no result has elements yet
     return tensor.pending() == nullptr && is_leaf_again(tensor, value.tensor, value.version);
   }
   if (id != values.size() || pattern.results[id] != 0 || tensor.pending() != nullptr || tensor.borrowed())

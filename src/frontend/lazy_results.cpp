@@ -9,10 +9,10 @@ namespace tidu::frontend_detail {
 
 Tensor LazyTensorFactory::make(Type type, std::uint32_t number) const {
   void* const memory = tidu::detail::pool_allocate(sizeof(LazyResult));
-  auto* const promise = ::new (memory) LazyResult(trace, number);
-  promise->producer = owner;
-  promise->device.store(device, std::memory_order_relaxed);
-  return Tensor::promise(type, promise);
+  auto* const storage = ::new (memory) LazyResult(trace, number);
+  storage->producer = owner;
+  storage->device.store(device, std::memory_order_relaxed);
+  return Tensor::lazy(type, storage);
 }
 
 void LazyResult::settle() {
@@ -21,7 +21,7 @@ void LazyResult::settle() {
   trace->settle(*this);
 }
 
-void LazyResult::fulfil() {
+void LazyResult::materialize() {
   settle();
   if (resident.load(std::memory_order_acquire) != nullptr)
     made.store(const_cast<std::byte*>(tensor_.bytes()), std::memory_order_release);
@@ -37,7 +37,7 @@ void LazyResult::publish() {
   made.store(const_cast<std::byte*>(tensor_.bytes()), std::memory_order_release);
 }
 
-void LazyResult::set_elements(Tensor&& elements, const Tensor& promised) {
+void LazyResult::set_elements(Tensor&& elements, const Tensor& tensor) {
   tensor_ = std::move(elements);
   if (auto* const on_device = tensor_.resident(); on_device != nullptr) {
     resident.store(on_device, std::memory_order_release);
@@ -45,7 +45,7 @@ void LazyResult::set_elements(Tensor&& elements, const Tensor& promised) {
     publish();
   }
   // Operations that wait may read it.
-  if ((version.load(std::memory_order_relaxed) & watched) == 0) promised.watch();
+  if ((version.load(std::memory_order_relaxed) & watched) == 0) tensor.watch();
 }
 
 std::shared_ptr<const DeferredResult> LazyResult::set_deferred_elements(Tensor&& elements) {

@@ -18,16 +18,16 @@ void LazyRun::lend(std::span<const ReusableInputs> reused, std::size_t num_outpu
       tidu::detail::LazyStorage* const kept = inputs[input].kept();
       if (kept == nullptr || kept->producer != trace || kept->references.load(std::memory_order_acquire) != 2)
         continue;
-      auto* const promise = static_cast<LazyResult*>(kept);
-      if (!promise->lend(made[*output])) continue;
+      auto* const leaf = static_cast<LazyResult*>(kept);
+      if (!leaf->lend(made[*output])) continue;
       pointers[input] = &made[*output];
-      lent.push_back({*output++, promise});
+      lent.push_back({*output++, leaf});
     }
   }
 }
 
 void LazyRun::take_back() noexcept {
-  for (const Lent& each : lent) each.promise->take_back(std::move(made[each.output]));
+  for (const Lent& each : lent) each.leaf->take_back(std::move(made[each.output]));
   lent.clear();
 }
 
@@ -39,10 +39,10 @@ void LazyRun::list(const std::shared_ptr<const LazyProgram>& program, const std:
   for (const Tensor& input : inputs) pointers.push_back(&input);
   const Deferral* const deferral = program->deferral.get();
   if (deferral == nullptr || !use->is_worth()) {
-    for (std::size_t i = 0; i < output_ids.size(); ++i) promised.push_back(output(i));
+    for (std::size_t i = 0; i < output_ids.size(); ++i) results.push_back(output(i));
     return;
   }
-  for (const std::uint32_t i : deferral->kept) promised.push_back(output(i));
+  for (const std::uint32_t i : deferral->kept) results.push_back(output(i));
   for (std::size_t k = 0; k < deferral->results.size(); ++k) {
     auto result = std::make_shared<DeferredResult>(DeferredResult{program, use, k, {}});
     result->operands.resize(deferral->results[k].operands.size());
@@ -62,26 +62,26 @@ void LazyRun::run(const LazyProgram& program, const LazyRunner& runner) {
 
 namespace {
 
-void keep_result(const Tensor& promised, Tensor&& made, LazyValues& values) {
-  auto* const result = static_cast<LazyResult*>(promised.pending());
+void keep_result(const Tensor& tensor, Tensor&& made, LazyValues& values) {
+  auto* const result = static_cast<LazyResult*>(tensor.pending());
   if (result == nullptr) return;  // another thread was there before
-  result->set_elements(std::move(made), promised);
-  if (result->number() != no_index) values[result->number()].version = promised.version();
+  result->set_elements(std::move(made), tensor);
+  if (result->number() != no_index) values[result->number()].version = tensor.version();
 }
 
 }  // namespace
 
 void LazyRun::keep_results(LazyValues& values) {
-  for (std::size_t i = 0; i < promised.size(); ++i) keep_result(promised[i], std::move(made[i]), values);
+  for (std::size_t i = 0; i < results.size(); ++i) keep_result(results[i], std::move(made[i]), values);
 }
 
 std::uint64_t LazyRun::keep_put_off(LazyValues& values) {
   std::uint64_t deferred = 0;
   for (PutOff& each : put_off) {
-    auto* const result = static_cast<LazyResult*>(each.promised.pending());
+    auto* const result = static_cast<LazyResult*>(each.tensor.pending());
     if (result == nullptr) continue;
-    if (each.made.type() == each.promised.type()) {
-      keep_result(each.promised, std::move(each.made), values);
+    if (each.made.type() == each.tensor.type()) {
+      keep_result(each.tensor, std::move(each.made), values);
     } else {
       result->defer(std::move(each.result));
       ++deferred;

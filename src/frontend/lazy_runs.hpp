@@ -28,16 +28,16 @@ struct LazyRun {
   std::vector<std::uint32_t> input_values, output_values;
   std::vector<Tensor> inputs;
   std::vector<const Tensor*> pointers;
-  std::vector<Tensor> promised;  // aligned with output_values, without deferred results
+  std::vector<Tensor> results;  // aligned with output_values, without deferred results
   std::vector<Tensor> made;
   std::vector<Tensor> dropped;  // leaves that are no longer needed
   struct Lent {
     std::uint32_t output;  // the output that takes the memory
-    LazyResult* promise;   // of a leaf that `inputs` holds
+    LazyResult* leaf;      // of a leaf that `inputs` holds
   };
   std::vector<Lent> lent;  // see Note [Donated memory] in lazy.hpp
   struct PutOff {
-    Tensor promised;
+    Tensor tensor;
     std::shared_ptr<DeferredResult> result;
     Tensor made;  // or empty
   };
@@ -77,7 +77,7 @@ struct LazyRun {
     output_values.clear();
     inputs.clear();
     pointers.clear();
-    promised.clear();
+    results.clear();
     made.clear();
     dropped.clear();
   }

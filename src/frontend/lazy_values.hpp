@@ -26,7 +26,7 @@ class LazyResult final : public tidu::detail::LazyStorage {
     version.store(watched, std::memory_order_relaxed);
   }
   /// Called without the lock, which evaluation takes.
-  void fulfil() override;
+  void materialize() override;
   void settle() override;
   void discard() noexcept override;
 
@@ -38,8 +38,8 @@ class LazyResult final : public tidu::detail::LazyStorage {
   /// Number of its value in the trace; no_index: the trace has ended, or the result is deferred.
   std::uint32_t number() const { return number_; }
   void set_number(std::uint32_t number) { number_ = number; }
-  /// Takes the elements that its operation computed. `promised`: a tensor with this storage.
-  void set_elements(Tensor&& elements, const Tensor& promised);
+  /// Takes the elements that its operation computed. `tensor`: a tensor with this storage.
+  void set_elements(Tensor&& elements, const Tensor& tensor);
 
   /// Is only a read missing? See Note [Deferred results] in lazy.hpp.
   bool is_deferred() const { return deferred_ != nullptr; }
@@ -91,18 +91,18 @@ struct LazyTensorFactory {
 
 /// A value of a trace.
 struct LazyValue {
-  Tensor tensor;                  // a leaf, or a lazy tensor
-  std::uint64_t version = 0;      // of a leaf at the time of recording
-  LazyResult* promise = nullptr;  // the tensor's storage, for a result
-  std::uint32_t op = no_index;    // of a result; no_index: a leaf
-  std::uint32_t number = 0;       // in sweep `numbered`
+  Tensor tensor;                 // a leaf, or a lazy tensor
+  std::uint64_t version = 0;     // of a leaf at the time of recording
+  LazyResult* result = nullptr;  // the tensor's storage, for a result
+  std::uint32_t op = no_index;   // of a result; no_index: a leaf
+  std::uint32_t number = 0;      // in sweep `numbered`
   std::uint32_t numbered = 0;
   std::uint32_t wanted = 0;  // by the sweep of that number
 
   /// Is it a result without elements?
-  bool waits() const { return promise != nullptr && !promise->has_elements(); }
+  bool waits() const { return result != nullptr && !result->has_elements(); }
   /// Is a result referred to from outside? The trace itself holds one reference.
-  bool is_referred() const { return promise->references.load(std::memory_order_acquire) > 1; }
+  bool is_referred() const { return result->references.load(std::memory_order_acquire) > 1; }
 };
 
 /// Values in order of their numbers. Lazy tensors without references may follow them, each at the position
@@ -139,13 +139,13 @@ class LazyValues {
     if (all_.capacity() < needed) all_.reserve(std::max(2 * all_.capacity(), needed));
   }
   LazyValue& emplace_back(const Tensor& leaf) { return put(leaf, leaf.version(), nullptr, no_index); }
-  LazyValue& emplace_back(Tensor&& promise, std::uint32_t op) {
-    return put(std::move(promise), 0, static_cast<LazyResult*>(promise.pending()), op);
+  LazyValue& emplace_back(Tensor&& result, std::uint32_t op) {
+    return put(std::move(result), 0, static_cast<LazyResult*>(result.pending()), op);
   }
   /// The kept lazy tensor at the next position, or null.
   LazyValue* kept() {
     LazyValue* const next = end();
-    return next != all_.data() + all_.size() && next->promise != nullptr ? next : nullptr;
+    return next != all_.data() + all_.size() && next->result != nullptr ? next : nullptr;
   }
   /// Makes kept() the next value.
   void take_kept() { ++size_; }
@@ -153,7 +153,7 @@ class LazyValues {
   void take_kept_until(std::size_t count) {
     const LazyValue* next = end();
     const LazyValue* const last = next + (std::min(std::max(count, size_), all_.size()) - size_);
-    for (; next != last && next->promise != nullptr; ++next) ++size_;
+    for (; next != last && next->result != nullptr; ++next) ++size_;
   }
   /// Turns the last value, a lazy tensor, into a kept one.
   void keep_last() { --size_; }
@@ -179,12 +179,12 @@ class LazyValues {
 
  private:
   template <class T>
-  LazyValue& put(T&& tensor, std::uint64_t version, LazyResult* promise, std::uint32_t op) {
+  LazyValue& put(T&& tensor, std::uint64_t version, LazyResult* result, std::uint32_t op) {
     if (size_ == all_.size()) all_.emplace_back();
     LazyValue& value = all_[size_++];
     value.tensor = std::forward<T>(tensor);
     value.version = version;
-    value.promise = promise;
+    value.result = result;
     value.op = op;
     return value;
   }

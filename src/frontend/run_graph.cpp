@@ -74,9 +74,9 @@ eager::Operands<Tensor> run_graph(Context& c, const eager::RecordedGraph& graph,
     }
   }
   if (c.intercepts) {
-    std::vector<Tensor> promises(count);
-    if (record_lazily(c, graph.graph(), device, inputs, promises))
-      return eager::Operands<Tensor>(std::move(promises));
+    std::vector<Tensor> results(count);
+    if (record_lazily(c, graph.graph(), device, inputs, results))
+      return eager::Operands<Tensor>(std::move(results));
   }
   if (c.cpu != nullptr && device == 0 && !given.empty()) {
     const Executable& executable = compiled(*c.cpu, graph);

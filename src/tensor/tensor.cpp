@@ -85,7 +85,7 @@ void detail::destroy(TensorStorage* storage) noexcept {
     case Home::heap: return ::operator delete(reinterpret_cast<std::byte*>(storage) - storage->place);
     case Home::foreign:
     case Home::borrowed: delete static_cast<ForeignStorage*>(storage); return;
-    case Home::promised: return static_cast<LazyStorage*>(storage)->discard();
+    case Home::lazy: return static_cast<LazyStorage*>(storage)->discard();
   }
 }
 
@@ -197,12 +197,12 @@ Tensor Tensor::part(Type type, std::size_t byte_offset) const {
 
 // A tensor without elements has no memory; otherwise it is lazy.
 std::byte* Tensor::lazy_bytes() const {
-  if (storage_ == nullptr || storage_->home != Home::promised) return data_;
-  auto* const promised = static_cast<detail::LazyStorage*>(storage_);
-  std::byte* made = promised->made.load(std::memory_order_acquire);
+  if (storage_ == nullptr || storage_->home != Home::lazy) return data_;
+  auto* const storage = static_cast<detail::LazyStorage*>(storage_);
+  std::byte* made = storage->made.load(std::memory_order_acquire);
   if (made == nullptr) {
-    promised->fulfil();
-    made = promised->made.load(std::memory_order_acquire);
+    storage->materialize();
+    made = storage->made.load(std::memory_order_acquire);
   }
   if (made == nullptr)
     throw Error(ErrorKind::internal, detail::str("Tensor: expected the elements of a lazy ", type_));

@@ -53,7 +53,7 @@ TEST_CASE("[G4] leaves of an operation that was abandoned at the beginning of a 
     const std::shared_ptr<double[]> data(new double[4]{0.1, 0.2, 0.3, 0.4});
     watched = data;
     const Array given(Tensor::wrap(x.type(), data.get(), data));
-    CHECK_FALSE(is_promise(given * borrowed));
+    CHECK_FALSE(is_lazy(given * borrowed));
   }
   CHECK(watched.expired());
   const HotStatistics before = hot_statistics();

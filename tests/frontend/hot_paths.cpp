@@ -177,11 +177,11 @@ TEST_CASE("[G4] operations that are pending when a sequence ends early run then"
     z = y * y;
     if (i < 39) (void)sum(z).item();
   }
-  CHECK(is_promise(z));
+  CHECK(is_lazy(z));
   const Array other = cos(x);
-  CHECK_FALSE(is_promise(y));
-  CHECK_FALSE(is_promise(z));
-  CHECK_FALSE(is_promise(other));
+  CHECK_FALSE(is_lazy(y));
+  CHECK_FALSE(is_lazy(z));
+  CHECK_FALSE(is_lazy(other));
 }
 
 TEST_CASE("[G4] a failure in a batch is reported, and failed values can be computed later") {

@@ -56,10 +56,10 @@ TEST_CASE("[G5] a writer to values that one thread reads does not affect pending
       z = y * y;
       if (i < 39) (void)sum(z).item();
     }
-    if (!is_promise(z)) ++wrong;
+    if (!is_lazy(z)) ++wrong;
     stage = 1;
     wait_for(2);
-    if (!is_promise(z) || !is_promise(y)) ++wrong;
+    if (!is_lazy(z) || !is_lazy(y)) ++wrong;
     if (std::abs(z.tensor().at(1).real() - std::pow(std::sin(2.0) + 1.0, 2)) > 1e-14) ++wrong;
   });
   wait_for(1);
@@ -69,7 +69,7 @@ TEST_CASE("[G5] a writer to values that one thread reads does not affect pending
     Tensor storage = mine.tensor();
     const Array doubled = mine * 2.0;
     storage.mutable_data<double>()[0] = 7.0;  // its readers are evaluated before that
-    CHECK_FALSE(is_promise(doubled));
+    CHECK_FALSE(is_lazy(doubled));
     CHECK(doubled.tensor().at(0).real() == 6.0);
   }
   stage = 2;

@@ -69,9 +69,9 @@ TEST_CASE("[G2] lazy tensors that remain from one repetition are unchanged") {
     const Array a = x + static_cast<double>(i), b = sin(a), c = b * 2.0, aside = cos(a);
     tensors.push_back(b.body()->tensor);  // the lazy tensor itself, without its Array
     (void)sum(c).item();
-    CHECK_FALSE(is_promise(b));  // who reads one value has all
-    CHECK_FALSE(is_promise(c));
-    CHECK_FALSE(is_promise(aside));  // also those that it did not need
+    CHECK_FALSE(is_lazy(b));  // who reads one value has all
+    CHECK_FALSE(is_lazy(c));
+    CHECK_FALSE(is_lazy(aside));  // also those that it did not need
   }
   const HotPaths off(false);
   for (std::size_t i = 0; i < tensors.size(); ++i)

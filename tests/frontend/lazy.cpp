@@ -38,8 +38,8 @@ TEST_CASE("[N1] operations return lazy tensors at once: type known, no data, tra
   const std::size_t before = lazy_statistics().pending;
   const Array y = matmul(x, w);
   const Array z = sum(sin(y), 0);
-  CHECK(is_promise(y));
-  CHECK(is_promise(z));
+  CHECK(is_lazy(y));
+  CHECK(is_lazy(z));
   CHECK(z.type() == Type(f64, {5}));
   CHECK(y.shape(1) == 5);
   CHECK(lazy_statistics().pending == before + 3);
@@ -48,7 +48,7 @@ TEST_CASE("[N1] operations return lazy tensors at once: type known, no data, tra
   const std::string error = error_of([&] { (void)(y + x); });
   CHECK(contains(error, "[add] expected shapes that broadcast together"));
   CHECK(contains(error, std::string(__FILE__) + ":" + std::to_string(line)));
-  CHECK(is_promise(z));
+  CHECK(is_lazy(z));
   CHECK(lazy_statistics().pending == before + 3);
 }
 
@@ -78,10 +78,10 @@ TEST_CASE(
   CHECK(distance(c, plain) <= 1e-15);
   CHECK(since.evaluations() == 1);
   CHECK(since.evaluated() == 3);
-  CHECK_FALSE(is_promise(c));
-  CHECK(is_promise(other));
+  CHECK_FALSE(is_lazy(c));
+  CHECK(is_lazy(other));
   // Intermediate values that are still referred to were kept: nothing runs twice.
-  CHECK_FALSE(is_promise(a));
+  CHECK_FALSE(is_lazy(a));
   since = {};
   const Array d = c + a;
   (void)d.tensor();
@@ -162,7 +162,7 @@ TEST_CASE("[N3] permuted, repeated and symmetric targets are distinguished") {
       (void)last.tensor();
       if (first) CHECK(distance(m, tanh(x)) <= 1e-15);
       if (!first) CHECK(distance(n, cosh(tanh(x))) <= 1e-14);
-      CHECK_FALSE(is_promise(first ? m : n));
+      CHECK_FALSE(is_lazy(first ? m : n));
     }
     // One of two equal results.
     const Array p = sin(x), q = sin(x);
@@ -248,14 +248,14 @@ TEST_CASE("[N5] a failure leaves every lazy tensor unchanged, and a later read t
     for (int i = 0; i < 2; ++i) {
       const std::string error = error_of([&] { (void)z.item(); });
       CHECK(contains(error, "out of order"));
-      CHECK(is_promise(z));
-      CHECK(is_promise(y));
-      CHECK(is_promise(gradient));
+      CHECK(is_lazy(z));
+      CHECK(is_lazy(y));
+      CHECK(is_lazy(gradient));
     }
     CHECK(error_of([&] { (void)unharmed.tensor(); }).empty());
   }
   // Leaving the scope failed too; it is still lazy, also outside.
-  CHECK(is_promise(z));
+  CHECK(is_lazy(z));
   CHECK(contains(error_of([&] { (void)(z + 1.0); }), "out of order"));
   broken = false;
   CHECK(distance(y, sin(x * 2.0)) <= 1e-15);
@@ -274,8 +274,8 @@ TEST_CASE("[N5] one lazy tensor that fails does not keep others from their value
     broken = true;
   }
   broken = false;
-  CHECK(is_promise(bad));
-  CHECK_FALSE(is_promise(good));
+  CHECK(is_lazy(bad));
+  CHECK_FALSE(is_lazy(good));
   broken = true;
   std::thread([&] {
     const ExecutorGuard other(fragile());
@@ -395,13 +395,13 @@ TEST_CASE(
   const Lazy lazy;
   const Array x = random_array({3}, 1) * 2.0, y = random_array({3}, 2);  // lazy
   const Graph graph = trace(f, x, y);
-  CHECK(is_promise(x));
+  CHECK(is_lazy(x));
   CHECK(contains(to_text(graph), "sin"));
   CHECK(graph.inputs().size() == 2);
   const Graph gradient = grad(graph);
   const Array a = random_array({3}, 5), b = random_array({3}, 6);
   const std::vector<Array> replayed = call_graph(graph, {a, b}), derived = call_graph(gradient, {a, b});
-  CHECK(is_promise(replayed[0]));
+  CHECK(is_lazy(replayed[0]));
   CHECK(replayed[0].item() == doctest::Approx(f(a, b).item()));
   CHECK(distance(derived[0], cos(a) * b) <= 1e-14);
   CHECK(distance(call_graph(graph, {x, y})[0], f(x, y)) <= 1e-14);
@@ -413,7 +413,7 @@ TEST_CASE("[N8] several results, and structured arguments and results") {
   const auto [q, r] = linalg::qr(x);
   const Lazy lazy;
   const std::vector<Array> parts = split(x, 3);
-  CHECK(is_promise(parts[1]));
+  CHECK(is_lazy(parts[1]));
   const auto [lq, lr] = linalg::qr(x * 1.0);
   const Since since;
   eval(parts, std::pair(lq, lr));
@@ -425,7 +425,7 @@ TEST_CASE("[N8] several results, and structured arguments and results") {
     return std::tuple(v[0] + p.first, std::vector<Array>{v[1] * p.second, v[0]});
   });
   const auto [sum_of, others] = f(parts, std::pair(parts[1], parts[2]));
-  CHECK(is_promise(sum_of));
+  CHECK(is_lazy(sum_of));
   CHECK(distance(sum_of, plain[0] + plain[1]) == 0.0);
   CHECK(distance(others[0], plain[1] * plain[2]) == 0.0);
 }
@@ -459,8 +459,8 @@ TEST_CASE("[N9] values keep their placement, and it is part of the key") {
   Array a = step();
   placed.stream = 2;
   const Array b = a + 1.0;  // a value on another device is computed first, there
-  CHECK_FALSE(is_promise(a));
-  CHECK(is_promise(b));
+  CHECK_FALSE(is_lazy(a));
+  CHECK(is_lazy(b));
   const Array c = step();
   placed.stream = 0;
   const Since since;

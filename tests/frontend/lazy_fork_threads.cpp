@@ -50,12 +50,12 @@ TEST_CASE("[N2] a child after fork is not held up by lazy operations of other th
     });
   }
   // LazyResults of this thread, which another one reads.
-  std::vector<Array> promises;
+  std::vector<Array> lazy_arrays;
   Array last = Array(1.0);
-  for (int i = 0; i < 2000; ++i) promises.push_back(last = last + 1.0);
-  threads.emplace_back([&wrong, promises] {
-    for (std::size_t i = 0; i < promises.size(); ++i)
-      if (promises[i].item() != 2.0 + static_cast<double>(i)) ++wrong;
+  for (int i = 0; i < 2000; ++i) lazy_arrays.push_back(last = last + 1.0);
+  threads.emplace_back([&wrong, lazy_arrays] {
+    for (std::size_t i = 0; i < lazy_arrays.size(); ++i)
+      if (lazy_arrays[i].item() != 2.0 + static_cast<double>(i)) ++wrong;
   });
   int sound = 0;
   constexpr int repeats = 20;
@@ -65,7 +65,7 @@ TEST_CASE("[N2] a child after fork is not held up by lazy operations of other th
     REQUIRE(child >= 0);
     if (child == 0) {
       alarm(20);
-      _exit(is_sound(2000 + repeat) && promises.back().item() == 2001.0 ? 17 : 1);
+      _exit(is_sound(2000 + repeat) && lazy_arrays.back().item() == 2001.0 ? 17 : 1);
     }
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);

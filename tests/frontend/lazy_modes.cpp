@@ -93,7 +93,7 @@ TEST_CASE("lazy scopes nest, and other modes go on inside") {
       const Lazy inner;
       y = x * x;
     }
-    CHECK(is_promise(y));
+    CHECK(is_lazy(y));
     {
       const NoGrad guard;
       CHECK_FALSE((x * x).requires_grad());
@@ -110,7 +110,7 @@ TEST_CASE("lazy scopes nest, and other modes go on inside") {
     CHECK(distance(grad_of(sum(*x.grad()), {x})[0].value(), 12.0 * x * x) <= 1e-14);
   }
   CHECK_FALSE(lazy_enabled());
-  CHECK_FALSE(is_promise(y));
+  CHECK_FALSE(is_lazy(y));
   CHECK(distance(hessian([](const Array& v) { return sum(v * v * v); })(x.detach()),
                  array({{3.0, 0.0}, {0.0, 12.0}})) <= 1e-13);
 }

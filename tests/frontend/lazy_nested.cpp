@@ -82,16 +82,16 @@ TEST_CASE(
   const CpuExecutor nested = with_sin(0.0);
   const Array x = array({0.1, 0.2}), w = leaf(array({3.0, 4.0}));
   Array y;
-  std::latch promised(1), taken_up(1);
+  std::latch recorded(1), taken_up(1);
   std::thread producer([&] {
     const ExecutorGuard guard(nested);
     const Lazy lazy;
     y = sin(x);
-    promised.count_down();
+    recorded.count_down();
     taken_up.wait();
   });
-  promised.wait();
-  CHECK(is_promise(y));
+  recorded.wait();
+  CHECK(is_lazy(y));
   InPlaceOfCaches memory;
   {
     const BeforeSin inner([&] {
@@ -140,7 +140,7 @@ TEST_CASE("[N6] [G4] a kernel may open scopes and choose executors while a progr
       const HotPaths hot;
       made = exp(other) + 1.0;
       kept = made * 2.0;
-      CHECK(is_promise(made));
+      CHECK(is_lazy(made));
     }
     CHECK(distance(kept, (exp(other) + 1.0) * 2.0) <= 1e-14);
   });
@@ -152,7 +152,7 @@ TEST_CASE("[N6] [G4] a kernel may open scopes and choose executors while a progr
     CHECK(distance(z, y + 1.0) == 0.0);
     CHECK(calls == 1);
     CHECK(lazy_enabled());
-    CHECK(is_promise(x * 3.0));
+    CHECK(is_lazy(x * 3.0));
   }
   // And while a batch of a hot sequence runs.
   const HotPaths hot;
@@ -202,7 +202,7 @@ TEST_CASE("[N5] a value that needs itself is refused") {
     const Lazy lazy;
     y = sin(x);
     CHECK(contains(error_of([&] { (void)y.tensor(); }), "a value that does not need itself"));
-    CHECK(is_promise(y));
+    CHECK(is_lazy(y));
   }
   CHECK(distance(y, sin(x)) <= 1e-15);
 }
@@ -222,15 +222,15 @@ TEST_CASE("[N5] [N9] failed operations are computed later by the executor that t
       const ExecutorGuard inside(second);
       z = cos(x);
       w = sin(x + 1.0);
-      CHECK(is_promise(y));
-      CHECK(is_promise(z));
+      CHECK(is_lazy(y));
+      CHECK(is_lazy(z));
       CHECK(contains(error_of([&] { (void)w.tensor(); }), "out of order"));
     }
     CHECK(lazy_statistics().recorded == recorded + 4);
   }
-  CHECK(is_promise(y));
-  CHECK(is_promise(w));
-  CHECK_FALSE(is_promise(z));
+  CHECK(is_lazy(y));
+  CHECK(is_lazy(w));
+  CHECK_FALSE(is_lazy(z));
   const ExecutorGuard inside(second);
   CHECK(distance(y, sin(x) - 7.0) <= 1e-14);
   CHECK(distance(w, sin(x + 1.0)) == 0.0);
@@ -243,7 +243,7 @@ TEST_CASE("[N5] scopes may outlive their thread's context") {
     thread_local std::unique_ptr<HotPaths> hot;
     lazy = std::make_unique<Lazy>();
     hot = std::make_unique<HotPaths>();
-    CHECK(is_promise(Array(2.0) * 3.0));
+    CHECK(is_lazy(Array(2.0) * 3.0));
   }).join();
   CHECK((Array(2.0) * 3.0).item() == 6.0);
 }

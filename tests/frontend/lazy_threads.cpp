@@ -69,14 +69,14 @@ static Graph with_constant() {
 TEST_CASE("[N5] a thread that waits for another one's compilation keeps no thread from its lazy tensors") {
   // A constant is folded: its kernel runs while the program is compiled by the first thread that needs it,
   // and reads a lazy tensor of the second one.
-  std::atomic<bool> promised{false}, folding{false}, asking{false};
-  Array promise;
+  std::atomic<bool> recorded{false}, folding{false}, asking{false};
+  Array lazy_array;
   double seen = 0.0;
   const CpuExecutor nested = cpu().with_kernel("sin", [&](const KernelCall& call) {
     if (!folding.exchange(true)) {
       while (!asking) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it is to be waiting by then
-      seen = promise.item();
+      seen = lazy_array.item();
     }
     const double* x = call.input(0).data<double>();
     double* y = call.output().mutable_data<double>();
@@ -93,14 +93,14 @@ TEST_CASE("[N5] a thread that waits for another one's compilation keeps no threa
   std::thread first([&] {
     const ExecutorGuard guard(nested);
     const Lazy lazy;
-    while (!promised) std::this_thread::yield();
+    while (!recorded) std::this_thread::yield();
     read();
   });
   std::thread second([&] {
     const ExecutorGuard guard(nested);
     const Lazy lazy;
-    promise = Array(2.0) * 3.0;
-    promised = true;
+    lazy_array = Array(2.0) * 3.0;
+    recorded = true;
     while (!folding) std::this_thread::yield();
     read();
   });

@@ -178,19 +178,19 @@ TEST_CASE("a lazy tensor of a thread that never left its mode is evaluated when 
   };
   static Modes& never_left = *new Modes;
   Array lazily, hot;
-  bool promised = false, hot_lazy = false;
+  bool was_lazy = false, hot_lazy = false;
   std::thread([&] {
     never_left.lazy.emplace();
     lazily = sin(Array(0.5)) * 2.0;
-    promised = is_promise(lazily);
+    was_lazy = is_lazy(lazily);
   }).join();
   std::thread([&] {
     never_left.hot.emplace();
     hot = Array(0.0);
     for (int i = 0; i < 50; ++i) hot = sin(hot) + 1.0;
-    hot_lazy = is_promise(hot);
+    hot_lazy = is_lazy(hot);
   }).join();
-  CHECK(promised);
+  CHECK(was_lazy);
   CHECK(hot_lazy);
   CHECK(lazily.item() == doctest::Approx(2 * std::sin(0.5)));
   double expected = 0.0;

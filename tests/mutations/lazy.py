@@ -8,11 +8,11 @@ mutation("N1", "what nobody refers to is computed too", OPS,
          "if (values_[i].waits() && values_[i].is_referred()) want(values_[i]);", "if (values_[i].waits()) want(values_[i]);", programs=LAZY)
 mutation("N1", "operations run at once", "src/frontend/lazy.cpp",
          "  if (!known.takes) return false;", "  if (known.takes) return false;", programs=LAZY,
-         wide="no promise is ever made")
+         wide="no lazy tensor is ever made")
 mutation("N2", "what was computed on the way is not kept", OPS,
          "if (value.wanted == sweep_ || value.is_referred()) {", "if (value.wanted == sweep_) {", programs=LAZY,
          wide="it is the one place where results are chosen")
-mutation("N2", "a promise of another thread is taken for one of this trace", "src/frontend/lazy.cpp",
+mutation("N2", "a lazy tensor of another thread is taken for one of this trace", "src/frontend/lazy.cpp",
          "pending != nullptr && pending->producer != this)\n", "pending != nullptr && pending->producer == nullptr)\n",
          programs=LAZY)
 mutation("N3", "which values are wanted is not in the key", OPS,
@@ -67,8 +67,8 @@ mutation("N7", "tracing evaluates the arguments", "src/frontend/trace.cpp",
          programs=LAZY)
 mutation("N7", "a graph is replayed at once", "src/frontend/run_graph.cpp",
          """  if (c.intercepts) {
-    std::vector<Tensor> promises(count""", """  if (c.intercepts && c.lazy == 0) {
-    std::vector<Tensor> promises(count""", programs=LAZY)
+    std::vector<Tensor> results(count""", """  if (c.intercepts && c.lazy == 0) {
+    std::vector<Tensor> results(count""", programs=LAZY)
 mutation("N8", "the results of an operation are handed out in another order", OPS,
          "out[i] = values_[first_value + i].tensor;", "out[i] = values_[first_value + num_results - 1 - i].tensor;",
          programs=LAZY)
@@ -96,7 +96,7 @@ mutation("G1", "no pattern is ever followed to its end", REPLAY,
 mutation("G2", "what is referred to is taken for what was the last time", REPLAY,
          "value->is_referred() != (expected != 0)) return false;", "expected > 1) return false;", programs=LAZY)
 mutation("G4", "operands are not compared with those that were followed", OPERANDS,
-         "return tensor.lies_in(*value.promise);", "return tensor.pending() != nullptr;", programs=LAZY)
+         "return tensor.lies_in(*value.result);", "return tensor.pending() != nullptr;", programs=LAZY)
 mutation("G4", "another leaf is taken for the one that was followed", OPERANDS,
          "return tensor.shares_storage_with(leaf) &&", "return (tensor.shares_storage_with(leaf) || version == 0) &&",
          (OPERANDS, "tensor.place() == leaf.place();", "(tensor.place() == leaf.place() || version == 0);"), programs=LAZY)

@@ -38,8 +38,10 @@ class Lazy {
 /// Do this thread's operations return lazy tensors?
 bool lazy_enabled();
 
-/// Is it a value that has not been computed yet?
-bool is_promise(const Array& array);
+/// Is it lazy: a value that has not been computed yet?
+bool is_lazy(const Array& array);
+/// The former name.
+[[deprecated("use is_lazy")]] inline bool is_promise(const Array& array) { return is_lazy(array); }
 
 /// Counters of lazy mode on this thread. All except `pending` only grow.
 struct LazyStatistics {

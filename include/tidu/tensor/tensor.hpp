@@ -34,7 +34,7 @@ inline constexpr bool always_false = false;
 
 /// The state that tensors over the same memory share. tensor.cpp has its allocation and deallocation.
 struct TensorStorage {
-  enum class Home : std::uint8_t { pool, heap, foreign, borrowed, promised };
+  enum class Home : std::uint8_t { pool, heap, foreign, borrowed, lazy };
   /// Bit of `version`: before_write must be called before a write, since pending operations read the storage.
   static constexpr std::uint64_t watched = std::uint64_t{1} << 63;
   std::atomic<std::uint32_t> references{1};
@@ -51,19 +51,19 @@ void destroy(TensorStorage* storage) noexcept;
 /// The storage of a lazy tensor.
 class LazyStorage : public TensorStorage {
  public:
-  LazyStorage() { home = Home::promised; }
+  LazyStorage() { home = Home::lazy; }
   LazyStorage(const LazyStorage&) = delete;
   LazyStorage& operator=(const LazyStorage&) = delete;
   /// Sets `made`, or throws. On any thread.
-  virtual void fulfil() = 0;
+  virtual void materialize() = 0;
   /// The same for who reads the elements where they are: they may stay in a device's memory (`resident`).
-  virtual void settle() { fulfil(); }
+  virtual void settle() { materialize(); }
   /// Called without further references: frees it.
   virtual void discard() noexcept = 0;
   std::atomic<std::byte*> made{nullptr};  ///< the elements, which live as long as this
   const void* producer = nullptr;         ///< identifies the producer of lazy tensors
   /// The storage that has the elements in a device's memory, for as long as this lives: itself, or another;
-  /// null: none (yet). The elements that fulfil() makes are then a copy.
+  /// null: none (yet). The elements that materialize() makes are then a copy.
   std::atomic<LazyStorage*> resident{nullptr};
   std::atomic<std::uint32_t> device{0};  ///< see Tensor::device
 
@@ -274,8 +274,8 @@ class Tensor {
   /// The memory of its elements: 0 for the host's, else 1 + the number of the device
   /// (eager::Placement::device).
   std::uint32_t device() const {
-    const detail::LazyStorage* const promise = promised();
-    return promise != nullptr ? promise->device.load(std::memory_order_relaxed) : 0;
+    const detail::LazyStorage* const storage = lazy_storage();
+    return storage != nullptr ? storage->device.load(std::memory_order_relaxed) : 0;
   }
   /// Counts calls for mutable access, by any tensor over the storage. 0 for Tensor().
   std::uint64_t version() const {
@@ -287,27 +287,31 @@ class Tensor {
   // --- for implementations of lazy tensors
 
   /// A tensor whose elements `storage` computes on demand; takes over a reference to it.
-  static Tensor promise(Type type, detail::LazyStorage* storage) { return Tensor(type, storage, nullptr); }
+  static Tensor lazy(Type type, detail::LazyStorage* storage) { return Tensor(type, storage, nullptr); }
+  /// The former name.
+  [[deprecated("use lazy")]] static Tensor promise(Type type, detail::LazyStorage* storage) {
+    return lazy(type, storage);
+  }
   /// The storage that is to compute the elements, or null when they exist, on the host or on a device.
   detail::LazyStorage* pending() const {
-    detail::LazyStorage* const promise = promised();
-    return promise != nullptr && promise->made.load(std::memory_order_acquire) == nullptr &&
-                   promise->resident.load(std::memory_order_acquire) == nullptr
-               ? promise
+    detail::LazyStorage* const storage = lazy_storage();
+    return storage != nullptr && storage->made.load(std::memory_order_acquire) == nullptr &&
+                   storage->resident.load(std::memory_order_acquire) == nullptr
+               ? storage
                : nullptr;
   }
   /// The storage that computed and keeps the elements, which are on the host, or null.
   detail::LazyStorage* kept() const {
-    detail::LazyStorage* const promise = promised();
-    return promise != nullptr && promise->made.load(std::memory_order_acquire) != nullptr &&
-                   promise->resident.load(std::memory_order_acquire) == nullptr
-               ? promise
+    detail::LazyStorage* const storage = lazy_storage();
+    return storage != nullptr && storage->made.load(std::memory_order_acquire) != nullptr &&
+                   storage->resident.load(std::memory_order_acquire) == nullptr
+               ? storage
                : nullptr;
   }
   /// The storage that has the elements in a device's memory from the first on, or null.
   detail::LazyStorage* resident() const {
-    detail::LazyStorage* const promise = promised();
-    return promise != nullptr ? promise->resident.load(std::memory_order_acquire) : nullptr;
+    detail::LazyStorage* const storage = lazy_storage();
+    return storage != nullptr ? storage->resident.load(std::memory_order_acquire) : nullptr;
   }
   /// An address that identifies existing elements: of the first one, or of the record of a device's elements.
   const void* place() const {
@@ -330,8 +334,8 @@ class Tensor {
       : type_(type), storage_(storage), data_(data) {}
   static Type no_elements_type();
   Tensor part(Type type, std::size_t byte_offset) const;
-  detail::LazyStorage* promised() const {
-    if (data_ != nullptr || storage_ == nullptr || storage_->home != detail::TensorStorage::Home::promised)
+  detail::LazyStorage* lazy_storage() const {
+    if (data_ != nullptr || storage_ == nullptr || storage_->home != detail::TensorStorage::Home::lazy)
       return nullptr;
     return static_cast<detail::LazyStorage*>(storage_);
   }

@@ -161,11 +161,11 @@ TEST_CASE("a step on a device alone waits for nothing, and lazily is one program
     leaf.set_requires_grad();
     sum(sin(leaf * x)).backward();
     gradient = leaf.grad();
-    CHECK(is_promise(*gradient));
+    CHECK(is_lazy(*gradient));
     CHECK(gradient->device() == "cuda:0");
     CHECK(machine.waits() == 1);
     eval(*gradient);
-    CHECK_FALSE(is_promise(*gradient));
+    CHECK_FALSE(is_lazy(*gradient));
     CHECK(machine.waits() == 1);
   }
   CHECK(lazy_statistics().evaluations == before + 1);
