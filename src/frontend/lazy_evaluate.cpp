@@ -116,7 +116,7 @@ void LazyTrace::run_known(const LazyPattern::Known& known, Lock& lock) {
   evaluator_.end(*run);
   LazyDropped dropped;
   run->keep_results(values());
-  if (failed == nullptr) counters_.hot_deferred += run->keep_put_off(values());
+  if (failed == nullptr) counters_.hot_deferred += run->keep_deferred(values());
   counters_.count_evaluation(num_ops, greedy_);
   if (!is_alone()) {
     compact(dropped);  // another thread was here

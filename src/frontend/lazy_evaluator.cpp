@@ -89,7 +89,7 @@ std::exception_ptr LazyEvaluator::compute_deferred(LazyRun& run, Lock& lock) noe
   std::exception_ptr failed;
   lock.unlock();
   try {
-    run.make_put_off();
+    run.compute_deferred();
   } catch (...) {
     failed = std::current_exception();
   }

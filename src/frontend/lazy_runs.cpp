@@ -46,7 +46,7 @@ void LazyRun::list(const std::shared_ptr<const LazyProgram>& program, const std:
   for (std::size_t k = 0; k < deferral->results.size(); ++k) {
     auto result = std::make_shared<DeferredResult>(DeferredResult{program, use, k, {}});
     result->operands.resize(deferral->results[k].operands.size());
-    put_off.push_back({output(deferral->results[k].output), std::move(result), Tensor()});
+    deferred.push_back({output(deferral->results[k].output), std::move(result), Tensor()});
   }
 }
 
@@ -54,7 +54,7 @@ void LazyRun::list(const std::shared_ptr<const LazyProgram>& program, const std:
 void LazyRun::run(const LazyProgram& program, const LazyRunner& runner) {
   if (!defers()) return program.run(runner, pointers, made);
   program.run_deferring(pointers, made);
-  for (const PutOff& each : put_off) {
+  for (const DeferredOutput& each : deferred) {
     const std::vector<std::uint32_t>& operands = program.deferral->results[each.result->which].operands;
     for (std::size_t k = 0; k < operands.size(); ++k) each.result->operands[k] = made[operands[k]];
   }
@@ -75,23 +75,23 @@ void LazyRun::keep_results(LazyValues& values) {
   for (std::size_t i = 0; i < results.size(); ++i) keep_result(results[i], std::move(made[i]), values);
 }
 
-std::uint64_t LazyRun::keep_put_off(LazyValues& values) {
-  std::uint64_t deferred = 0;
-  for (PutOff& each : put_off) {
+std::uint64_t LazyRun::keep_deferred(LazyValues& values) {
+  std::uint64_t count = 0;
+  for (DeferredOutput& each : deferred) {
     auto* const result = static_cast<LazyResult*>(each.tensor.pending());
     if (result == nullptr) continue;
     if (each.made.type() == each.tensor.type()) {
       keep_result(each.tensor, std::move(each.made), values);
     } else {
       result->defer(std::move(each.result));
-      ++deferred;
+      ++count;
     }
   }
-  return deferred;
+  return count;
 }
 
-void LazyRun::make_put_off() {
-  for (PutOff& each : put_off) each.made = each.result->make();
+void LazyRun::compute_deferred() {
+  for (DeferredOutput& each : deferred) each.made = each.result->make();
 }
 
 }  // namespace tidu::frontend_detail

@@ -36,12 +36,12 @@ struct LazyRun {
     LazyResult* leaf;      // of a leaf that `inputs` holds
   };
   std::vector<Lent> lent;  // see Note [Donated memory] in lazy.hpp
-  struct PutOff {
+  struct DeferredOutput {
     Tensor tensor;
     std::shared_ptr<DeferredResult> result;
     Tensor made;  // or empty
   };
-  std::vector<PutOff> put_off;  // see Note [Deferred results]
+  std::vector<DeferredOutput> deferred;  // see Note [Deferred results]
 
   // --- with the lock
   /// Lists the inputs of a program of a pattern, and its outputs as results, which may be deferred. Ids are
@@ -49,7 +49,7 @@ struct LazyRun {
   void list(const std::shared_ptr<const LazyProgram>& program, const std::shared_ptr<DeferralUse>& use,
             const LazyValues& values, std::span<const std::uint32_t> input_ids,
             std::span<const std::uint32_t> output_ids);
-  bool defers() const { return !put_off.empty(); }
+  bool defers() const { return !deferred.empty(); }
   /// Donates the memory of inputs to outputs, if only the run and the `trace` refer to it.
   void lend(std::span<const ReusableInputs> reused, std::size_t num_outputs, const LazyTrace* trace);
   /// Undoes lend() after a failure.
@@ -58,18 +58,18 @@ struct LazyRun {
   void keep_results(LazyValues& values);
   /// The same for deferred results, whose elements may be there or not. Returns the number of those that are
   /// not.
-  std::uint64_t keep_put_off(LazyValues& values);
+  std::uint64_t keep_deferred(LazyValues& values);
 
   // --- without the lock
   /// Runs the program of a pattern.
   void run(const LazyProgram& program, const LazyRunner& runner);
   /// Computes the deferred results, for callers that cannot wait. If it throws, those that follow are not
   /// computed.
-  void make_put_off();
+  void compute_deferred();
 
   void clear() {
     lent.clear();
-    put_off.clear();
+    deferred.clear();
     order.clear();
     first_numbers.clear();
     words.clear();
