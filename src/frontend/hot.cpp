@@ -25,10 +25,10 @@ void HotDetector::look() {
   const std::uint64_t last = hash(count_, length);
   for (std::size_t i = 1; i < needed; ++i)
     if (hash(count_ - i * length, length) != last) return;
-  follow(length);
+  expect(length);
 }
 
-void HotDetector::follow(std::size_t length) {
+void HotDetector::expect(std::size_t length) {
   const auto token = [&](std::uint64_t number) { return tokens_[number & (window - 1)]; };
   for (std::size_t i = 0; i < length; ++i)
     if (token(count_ - i) != token(count_ - i - length)) return;
@@ -37,7 +37,7 @@ void HotDetector::follow(std::size_t length) {
     for (std::size_t i = 0; i < length; ++i) sequence_.push_back(token(count_ - length + 1 + i));
   } while (sequence_.size() < least);
   position_ = 0;
-  following_ = true;
+  in_sequence_ = true;
   ++statistics_.sequences;
 }
 
@@ -54,9 +54,9 @@ void HotDetector::enter_owed() {
 }
 
 void HotDetector::leave() {
-  if (!following_) return;
+  if (!in_sequence_) return;
   enter_owed();
-  following_ = false;
+  in_sequence_ = false;
   deviated_ = true;
   ++statistics_.deviations;
 }

@@ -5,7 +5,7 @@
 // give the hash of any range of recent tokens. The previous occurrence of the last eight tokens gives a
 // candidate for the length of the sequence. It is accepted if its last three repetitions have equal hashes;
 // the last two are then compared token by token. If a longer sequence contains equal layers, these are
-// followed first, and the longer sequence is found where they end. Expected operations are added to the
+// expected first, and the longer sequence is found where they end. Expected operations are added to the
 // history only when the sequence is left, since nothing reads the history before that.
 #pragma once
 
@@ -32,7 +32,7 @@ class HotDetector {
 
   /// Takes the next operation: is it the one that a hot sequence expects?
   bool advance(const void* token) {
-    if (following_) {
+    if (in_sequence_) {
       if (sequence_[position_] == token) [[likely]] {
         go_on(1);
         return true;
@@ -44,20 +44,20 @@ class HotDetector {
     return false;
   }
   /// Is it the operation that a hot sequence expects next?
-  bool is_next(const void* token) const { return following_ && sequence_[position_] == token; }
-  bool is_followed() const { return following_; }
+  bool is_next(const void* token) const { return in_sequence_ && sequence_[position_] == token; }
+  bool in_sequence() const { return in_sequence_; }
   /// Number of operations that a hot sequence expects until the end of the repetition.
-  std::size_t until_end() const { return following_ ? sequence_.size() - position_ : 0; }
+  std::size_t until_end() const { return in_sequence_ ? sequence_.size() - position_ : 0; }
   /// Are these operations expected next? At most one repetition.
   bool expects(std::span<const void* const> tokens) const {
-    if (!following_ || sequence_.size() < tokens.size()) return false;
+    if (!in_sequence_ || sequence_.size() < tokens.size()) return false;
     const auto here = sequence_.begin() + static_cast<std::ptrdiff_t>(position_);
     const std::size_t until = std::min(tokens.size(), sequence_.size() - position_);
     return std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(until), here) &&
            std::equal(tokens.begin() + static_cast<std::ptrdiff_t>(until), tokens.end(), sequence_.begin());
   }
   /// Did the last operation end a repetition?
-  bool at_end() const { return following_ && position_ == 0; }
+  bool at_end() const { return in_sequence_ && position_ == 0; }
   /// Did the last operation end a sequence prematurely? Resets the answer.
   bool deviated() { return std::exchange(deviated_, false); }
   /// As advance for `count` expected operations, at most one repetition.
@@ -70,14 +70,14 @@ class HotDetector {
   void count_known() { ++statistics_.known; }
   void count_backward() { ++statistics_.backwards; }
   const HotStatistics& statistics() const { return statistics_; }
-  /// Ends the sequence that is being followed.
+  /// Ends the expected sequence.
   void leave();
 
  private:
   static constexpr std::size_t window = std::size_t{1} << 14;
   static constexpr std::size_t gram = 8;
   static constexpr std::size_t most = std::size_t{1} << 12;  // maximum operations of a sequence
-  static constexpr std::size_t least = 32;  // shorter sequences are followed as several repetitions
+  static constexpr std::size_t least = 32;  // shorter sequences are expected as several repetitions
   static constexpr std::uint64_t base = 0x9e3779b97f4a7c15ULL;
 
   void enter(const void* token) {
@@ -92,7 +92,7 @@ class HotDetector {
     return prefix_[last & (window - 1)] - prefix_[(last - length) & (window - 1)] * powers_[length];
   }
   void look();
-  void follow(std::size_t length);
+  void expect(std::size_t length);
   void enter_owed();
 
   struct LastSeen {
@@ -104,10 +104,10 @@ class HotDetector {
   std::vector<std::uint64_t> powers_;  // powers of base
   std::vector<LastSeen> places_;       // by hash of gram tokens
   std::uint64_t count_ = 0;            // number of tokens so far
-  std::vector<const void*> sequence_;  // the sequence that is being followed
+  std::vector<const void*> sequence_;  // the expected sequence
   std::size_t position_ = 0;
   std::size_t owed_ = 0;  // expected operations before it that are not in the history yet
-  bool following_ = false;
+  bool in_sequence_ = false;
   bool deviated_ = false;
   HotStatistics statistics_;
 };
@@ -122,7 +122,7 @@ bool record_hot(Context& c, const Graph& graph, const LazyRunner& runner,
 
 /// Compares a call in a hot sequence with the known call of that position (see lazy.hpp, Note [Calls]).
 /// Returns the body of the result's Array; null, without effect, if the call is not the expected one.
-Body* follow_hot(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
+Body* replay_hot(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
 /// After an operation that was recorded in another way: stores its call as the known one.
 void learn_hot(Context& c, const Call& call, std::span<const Input> operands,
                const eager::RecordedGraph& graph, const Body& made);

@@ -83,17 +83,17 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 
 }  // namespace
 
-// Is that the node of the operation of the pattern that makes value `id`; or, of a leaf, the one that was met
-// with it before?
+// Is that the node of the operation of the hot trace that makes value `id`; or, of a leaf, the one that was
+// met with it before?
 [[gnu::always_inline]] inline bool LazyReplay::note_edge(std::uint32_t id, Node* target) {
-  LazyPattern& pattern = *pattern_;
-  const LazyValue& value = pattern.values[id];
+  HotTrace& hot_trace = *hot_trace_;
+  const LazyValue& value = hot_trace.values[id];
   if (value.op != no_index) {
-    const LazyPattern::Recorded& producer = pattern.recorded[value.op];
+    const HotTrace::Recorded& producer = hot_trace.recorded[value.op];
     return producer.node == target && producer.counter == target->first_key.counter &&
-           producer.followed == count_;
+           producer.replayed == count_;
   }
-  Node*& known = pattern.leaf_nodes[id];
+  Node*& known = hot_trace.leaf_nodes[id];
   if (known == nullptr) known = target;
   return known == target && target->is_leaf();
 }
@@ -109,19 +109,19 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   const Specialization& specialization = *place.specialization;
   Node* const node = record_again(c, specialization, operands, result, where);
   eager::Trace trace = eager::Trace::adopt(eager::detail::count_of(node));
-  LazyPattern& pattern = *pattern_;
-  LazyPattern::Recorded& recorded = pattern.recorded[at_];
+  HotTrace& hot_trace = *hot_trace_;
+  HotTrace::Recorded& recorded = hot_trace.recorded[at_];
   // Two words, each as it was written: both at once would wait for that.
   const std::uint64_t source = c.recorder.keys().source(), counter = node->first_key.counter;
   bool as_operands = true;
   const Edge* edge = node->edges();
   for (const std::uint32_t input : specialization.edges) {
-    const bool same = note_edge(pattern.operands[place.first_operand + input], (edge++)->target);
+    const bool same = note_edge(hot_trace.operands[place.first_operand + input], (edge++)->target);
     as_operands = as_operands && same;
   }
   recorded.node = node;
   recorded.counter = counter;
-  recorded.followed = count_;
+  recorded.replayed = count_;
   recorded.as_operands = as_operands;
   Body* const made = make_body(result);
   made->trace = std::move(trace);
@@ -131,12 +131,12 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   return made;
 }
 
-[[gnu::always_inline]] inline Body* LazyReplay::follow_known(Context& c, const RecordedCall& place,
+[[gnu::always_inline]] inline Body* LazyReplay::replay_known(Context& c, const RecordedCall& place,
                                                              std::span<const Input> operands,
                                                              const Where& where,
                                                              const LazyTensorFactory& factory) {
-  LazyValues& values = pattern_->values;
-  const std::uint32_t* id = pattern_->operands.data() + place.first_operand;
+  LazyValues& values = hot_trace_->values;
+  const std::uint32_t* id = hot_trace_->operands.data() + place.first_operand;
   std::uint32_t grads = 0, bit = 1;
   for (const Input& operand : operands) {
     const Body* const body = operand.body;
@@ -145,10 +145,10 @@ void note_inputs(Context& c, std::span<const Input> operands) {
       if (body->requires_grad) grads |= bit;
     }
     bit <<= 1U;
-    if (!follow_operand(*id++, *operand.tensor, body != nullptr, true)) return nullptr;
+    if (!replay_operand(*id++, *operand.tensor, body != nullptr, true)) return nullptr;
   }
   if ((c.grad_mode ? grads : 0) != place.grads || values.size() != place.first_value) return nullptr;
-  const Tensor& result = follow_result(place.first_value, factory);
+  const Tensor& result = replay_result(place.first_value, factory);
   Body* made = nullptr;
   try {
     made = result_of_call(c, place, operands, where, result);
@@ -161,33 +161,33 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 }
 
 // See Note [Calls].
-[[gnu::always_inline]] inline Body* LazyReplay::follow_call(Context& c, const Call& call,
+[[gnu::always_inline]] inline Body* LazyReplay::replay_call(Context& c, const Call& call,
                                                             std::span<const Input> operands,
                                                             const Where& where, const LazyRunner& runner,
                                                             const LazyTensorFactory& factory,
                                                             bool may_start) {
   const bool begins = !is_active();
-  if (begins && (!may_start || patterns_.expected() == nullptr)) return nullptr;
-  LazyPattern& pattern = begins ? *patterns_.expected() : *pattern_;
+  if (begins && (!may_start || hot_traces_.expected() == nullptr)) return nullptr;
+  HotTrace& hot_trace = begins ? *hot_traces_.expected() : *hot_trace_;
   const std::size_t at = begins ? 0 : at_;
-  if (at == pattern.num_ops) return nullptr;
-  const RecordedCall& place = pattern.places[at];
+  if (at == hot_trace.num_ops) return nullptr;
+  const RecordedCall& place = hot_trace.places[at];
   if (!place.is(call, operands)) return nullptr;
   if (!c.hot->is_next(place.token)) return nullptr;
   if (begins) {
-    if (runner.cpu == nullptr || !pattern.is_run_by(runner)) return nullptr;
-    start(pattern);
+    if (runner.cpu == nullptr || !hot_trace.is_run_by(runner)) return nullptr;
+    start(hot_trace);
   }
   if (c.cpu == nullptr || runner.cpu != c.cpu) return nullptr;  // whose nodes have a placement
-  return follow_known(c, place, operands, where, factory);
+  return replay_known(c, place, operands, where, factory);
 }
 
-[[gnu::always_inline]] inline Body* LazyTrace::follow_call(Context& c, const Call& call,
+[[gnu::always_inline]] inline Body* LazyTrace::replay_call(Context& c, const Call& call,
                                                            std::span<const Input> operands,
                                                            const Where& where) {
   HotDetector& detector = *c.hot;
   const std::lock_guard lock(mutex_);
-  Body* const made = replay_.follow_call(c, call, operands, where, runner_, factory_, ops_.values().empty());
+  Body* const made = replay_.replay_call(c, call, operands, where, runner_, factory_, ops_.values().empty());
   if (made == nullptr) return nullptr;
   ++counters_.lazy.recorded;
   detector.go_on(1);
@@ -209,17 +209,17 @@ RecordedCall::RecordedCall(const ComingCall& coming, const eager::RecordedGraph&
 
 // The graph alone says which calls those may be that have made it.
 void LazyReplay::learn_call(RecordedCall& call) {
-  LazyPattern* const pattern = is_active() ? pattern_ : patterns_.last();
-  const std::size_t end = is_active() ? at_ : pattern != nullptr ? pattern->ops.size() : 0;
+  HotTrace* const hot_trace = is_active() ? hot_trace_ : hot_traces_.last();
+  const std::size_t end = is_active() ? at_ : hot_trace != nullptr ? hot_trace->ops.size() : 0;
   if (end == 0) return;
-  const LazyOp& op = pattern->ops[end - 1];
+  const LazyOp& op = hot_trace->ops[end - 1];
   if (&op.graph.data() != &call.graph->graph().data() || op.num_operands != call.num_operands ||
       op.num_values != 1)
     return;
   call.token = &op.graph.data();
   call.first_operand = op.first_operand;
   call.first_value = op.first_value;
-  std::swap(pattern->places[end - 1], call);
+  std::swap(hot_trace->places[end - 1], call);
 }
 
 void LazyTrace::learn_call(const ComingCall& coming, const eager::RecordedGraph& graph,
@@ -250,9 +250,9 @@ namespace {
 
 }  // namespace
 
-Body* follow_hot(Context& c, const Call& call, std::span<const Input> operands, const Where& where) {
+Body* replay_hot(Context& c, const Call& call, std::span<const Input> operands, const Where& where) {
   if (c.lazy != 0 || c.watches) return nullptr;
-  Body* const made = c.trace->follow_call(c, call, operands, where);
+  Body* const made = c.trace->replay_call(c, call, operands, where);
   if (made != nullptr && c.hot->at_end()) [[unlikely]]
     end_repetition_of(c, call, operands, where, made);
   return made;
@@ -260,7 +260,7 @@ Body* follow_hot(Context& c, const Call& call, std::span<const Input> operands, 
 
 void learn_hot(Context& c, const Call& call, std::span<const Input> operands,
                const eager::RecordedGraph& graph, const Body& made) {
-  if (!c.hot->is_followed() || !knows_calls(c, call, operands)) return;
+  if (!c.hot->in_sequence() || !knows_calls(c, call, operands)) return;
   const std::optional<std::uint32_t> grads = grads_of(c, operands);
   if (!grads) return;
   const Specialization* specialization = nullptr;

@@ -383,7 +383,7 @@ namespace {
 Array invoke(const Call& call, std::span<const Input> operands, const Build& build, Where where) {
   Context& c = context();
   if (c.hot_on && c.takes_all == nullptr && c.compiling == nullptr) {
-    if (Body* const known = follow_hot(c, call, operands, where); known != nullptr) [[likely]]
+    if (Body* const known = replay_hot(c, call, operands, where); known != nullptr) [[likely]]
       return {Array::Adopt{}, known};
   }
   return invoke_anew(c, call, operands, build, where);

@@ -106,15 +106,15 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* 
 
 // --- recording
 
-// Replays the graph, if it is the next one of a pattern or begins one. Otherwise leaves the pattern.
-[[gnu::always_inline]] inline bool LazyTrace::follow(const Graph& graph,
+// Replays the graph, if it is the next one of a hot trace or begins one. Otherwise leaves the hot trace.
+[[gnu::always_inline]] inline bool LazyTrace::replay(const Graph& graph,
                                                      std::span<const Tensor* const> inputs,
                                                      std::span<Tensor> out) {
   std::vector<LazyValue> dropped;
   const std::lock_guard lock(mutex_);
   if (!replay_.is_active() && !(greedy_ && ops_.values().empty() && replay_.start(graph, runner_)))
     return false;
-  if (replay_.follow(graph, inputs, out, factory_)) {
+  if (replay_.replay(graph, inputs, out, factory_)) {
     ++counters_.lazy.recorded;
     return true;
   }
@@ -134,7 +134,7 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* 
 }
 
 bool LazyTrace::record(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out) {
-  if (follow(graph, inputs, out)) return true;
+  if (replay(graph, inputs, out)) return true;
   const RecordableGraphs::Entry& known = graphs_.look_up(graph);
   if (!known.takes) return false;
   const std::size_t literal_bytes = known.literal_bytes;
@@ -183,13 +183,13 @@ void LazyTrace::compact(LazyDropped& dropped) {
 
 void LazyTrace::end() noexcept {
   LazyDropped dropped;
-  std::vector<std::unique_ptr<LazyPattern>> patterns;
+  std::vector<std::unique_ptr<HotTrace>> hot_traces;
   std::shared_ptr<LazyTrace> self;
   const std::lock_guard lock(mutex_);
   factory_.trace.swap(self);
   for (const LazyValue& value : values())
     if (value.waits()) value.result->set_number(no_index);
-  patterns = replay_.end();
+  hot_traces = replay_.end();
   ops_.end(dropped);
 }
 

@@ -1,8 +1,8 @@
 // lazy.hpp - LazyTrace: the lazy operations of a thread, stored flat: operations in the order of recording,
 // and values that are leaves (tensors) or results (lazy tensors). Values do not point
 // to one another, so nothing recurses. The trace holds a reference to every lazy tensor; one that nothing
-// else refers to is dead. Pending operations are either recorded (RecordedOps) or those of a pattern that is
-// replayed (LazyReplay), never both.
+// else refers to is dead. Pending operations are either recorded (RecordedOps) or those of a hot trace that
+// is replayed (LazyReplay), never both.
 //
 // Note [One lookup]: evaluation of values finds the operations that they need by a backward sweep, numbers
 // them by a forward sweep, and writes them as words: the graph of each operation (its address, which the
@@ -18,35 +18,35 @@
 // interpreter's lock. Operations on Arrays within a running program (in custom kernels) are recorded in a
 // separate trace.
 //
-// Note [Pattern replay]: the operations of a hot sequence that are evaluated together, from an empty trace to
-// an empty trace, are kept as a pattern. While the next operations are those of a pattern, position by
-// position, they are replayed: only values are recorded, lazy tensors of the last replay that nothing refers
-// to are used again, and the program is known. An unexpected operation ends the replay, and the operations so
-// far are recorded as usual.
+// Note [Replay of hot traces]: the operations of a hot sequence that are evaluated together, from an empty
+// trace to an empty trace, are kept as a hot trace. While the next operations are those of a hot trace,
+// position by position, they are replayed: only values are recorded, lazy tensors of the last replay that
+// nothing refers to are used again, and the program is known. An unexpected operation ends the replay, and
+// the operations so far are recorded as usual.
 //
-// Note [Calls]: the first call at a position of a pattern looks up its graph by the call and the operands'
+// Note [Calls]: the first call at a position of a hot trace looks up its graph by the call and the operands'
 // types, and the part of its node that depends on the operands that require a gradient. Both are kept beside
-// the pattern. The same call at the same position is then compared with the expected one, and gets its lazy
+// the hot trace. The same call at the same position is then compared with the expected one, and gets its lazy
 // tensor and its node without any lookup.
 //
 // Note [Backward replay]: a backward call depends on its tape alone: the invocations and their edges, saved
-// operands, the leaves' slots, and hooks. If its operations are a range of a pattern, the call is kept beside
-// the pattern: its tape, saved operands by value, and the value that each leaf got. A later call at the same
-// position is replayed instead of run if its tape is found to be the same, node by node, without hooks and
-// with empty slots: its operations count as replayed, and the leaves get their values. The result is
-// indistinguishable. If the tape was recorded by known calls of the same pattern, each of these has checked
-// its node, so edges need not be compared.
+// operands, the leaves' slots, and hooks. If its operations are a range of a hot trace, the call is kept
+// beside the hot trace: its tape, saved operands by value, and the value that each leaf got. A later call at
+// the same position is replayed instead of run if its tape is found to be the same, node by node, without
+// hooks and with empty slots: its operations count as replayed, and the leaves get their values. The result
+// is indistinguishable. If the tape was recorded by known calls of the same hot trace, each of these has
+// checked its node, so edges need not be compared.
 //
-// Note [Donated memory]: if a pattern runs from its leaves, and only the trace refers to one of them (such as
-// a parameter that was replaced), the program may write an output into the leaf's memory. Until the run has
-// ended, no other thread may run a reader of the leaf. A child of fork() that reads it gets an error, since
-// its version says that it was written to. A run that fails has written nothing (ReusableInputs::safe).
+// Note [Donated memory]: if a hot trace runs from its leaves, and only the trace refers to one of them (such
+// as a parameter that was replaced), the program may write an output into the leaf's memory. Until the run
+// has ended, no other thread may run a reader of the leaf. A child of fork() that reads it gets an error,
+// since its version says that it was written to. A run that fails has written nothing (ReusableInputs::safe).
 //
 // Note [Deferred results]: the gradients that a step leaves in its parameters are seldom read, since the next
-// step computes them again. If such a result is a matmul of two much smaller arrays, the program of a pattern
-// returns these arrays (copies, if they are leaves) instead. A reader of the result computes it from them;
-// nothing else holds the arrays, so they are unchanged. Programs whose results are read repeatedly compute
-// them at once.
+// step computes them again. If such a result is a matmul of two much smaller arrays, the program of a hot
+// trace returns these arrays (copies, if they are leaves) instead. A reader of the result computes it from
+// them; nothing else holds the arrays, so they are unchanged. Programs whose results are read repeatedly
+// compute them at once.
 #pragma once
 
 #include <atomic>
@@ -58,10 +58,10 @@
 #include <vector>
 
 #include "frontend/context.hpp"
+#include "frontend/hot_trace.hpp"
 #include "frontend/lazy_backward.hpp"
 #include "frontend/lazy_evaluator.hpp"
 #include "frontend/lazy_ops.hpp"
-#include "frontend/lazy_pattern.hpp"
 #include "frontend/lazy_program.hpp"
 #include "frontend/lazy_replay.hpp"
 #include "frontend/lazy_runner.hpp"
@@ -147,9 +147,9 @@ class LazyTrace {
   /// After the call has run.
   void learn_backward(ObservedBackward& seen);
 
-  /// Returns the body of the result's Array if the call is the next operation of a pattern; null if it must
+  /// Returns the body of the result's Array if the call is the next operation of a hot trace; null if it must
   /// be recorded. For the recording thread.
-  Body* follow_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
+  Body* replay_call(Context& c, const Call& call, std::span<const Input> operands, const Where& where);
   /// Stores the last call as the known one of its position. `specialization`: of its node, or null.
   void learn_call(const ComingCall& coming, const eager::RecordedGraph& graph,
                   const eager::detail::Specialization* specialization);
@@ -160,14 +160,14 @@ class LazyTrace {
   // The values of the pending operations.
   const LazyValues& values() const { return replay_.is_active() ? replay_.values() : ops_.values(); }
   LazyValues& values() { return replay_.is_active() ? replay_.values() : ops_.values(); }
-  bool follow(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
+  bool replay(const Graph& graph, std::span<const Tensor* const> inputs, std::span<Tensor> out);
   void settle_deferred(std::span<const Tensor* const> inputs, Lock& lock);
   void search_dead(LazyDropped& dropped, Lock& lock);
   void leave(std::vector<LazyValue>& dropped);
   void compact(LazyDropped& dropped);
 
   void run_targets(std::span<LazyResult* const> targets, bool all);
-  void run_known(const LazyPattern::Known& known, Lock& lock);
+  void run_known(const HotTrace::Known& known, Lock& lock);
   bool make_deferred(LazyResult& result);
 
   const std::thread::id thread_ = std::this_thread::get_id();
@@ -180,7 +180,7 @@ class LazyTrace {
   LazyRunner runner_;
   LazyTensorFactory factory_;  // of its lazy tensors
   std::atomic<bool> greedy_{false};
-  std::uint64_t batch_ = 0;  // number of pattern runs so far
+  std::uint64_t batch_ = 0;  // number of hot trace runs so far
   LazyCounters counters_;
 };
 

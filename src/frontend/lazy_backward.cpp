@@ -20,8 +20,8 @@ using Node = eager::detail::Node;
 namespace {
 
 constexpr std::size_t max_nodes = std::size_t{1} << 12;
-constexpr std::size_t max_backwards = 4;  // of a pattern
-constexpr int max_learned = 64;           // per pattern: tapes that are never the same are not worth it
+constexpr std::size_t max_backwards = 4;  // of a hot trace
+constexpr int max_learned = 64;           // per hot trace: tapes that are never the same are not worth it
 
 const Tensor& saved_tensor(const Node& node, std::size_t k) {
   return *static_cast<const Tensor*>(node.saved(k));
@@ -68,9 +68,9 @@ bool is_there(const Tensor& tensor) {
 }  // namespace
 
 bool ObservedBackward::begin(const LazyReplay& replay) {
-  if (!replay.is_active() || replay.position() == 0 || replay.pattern().learned_backward >= max_learned)
+  if (!replay.is_active() || replay.position() == 0 || replay.hot_trace().learned_backward >= max_learned)
     return false;
-  pattern_ = &replay.pattern();
+  hot_trace_ = &replay.hot_trace();
   replay_ = replay.count();
   known_.begin = replay.position();
   known_.first_value = replay.values().size();
@@ -123,32 +123,32 @@ bool ObservedBackward::list_nodes(Node& root) {
   return true;
 }
 
-// The leaf of the pattern with these elements, or no_index. If one tensor is several leaves this time, the
+// The leaf of the hot trace with these elements, or no_index. If one tensor is several leaves this time, the
 // one that backward read is ambiguous: it may differ another time.
-std::uint32_t ObservedBackward::leaf_with(const Tensor& tensor, const LazyPattern& pattern) {
+std::uint32_t ObservedBackward::leaf_with(const Tensor& tensor, const HotTrace& hot_trace) {
   std::uint32_t found = no_index;
-  for (const std::uint32_t id : pattern.leaves) {
-    if (id >= pattern.values.size() || !same_elements(pattern.values[id].tensor, tensor)) continue;
+  for (const std::uint32_t id : hot_trace.leaves) {
+    if (id >= hot_trace.values.size() || !same_elements(hot_trace.values[id].tensor, tensor)) continue;
     is_ambiguous_ = is_ambiguous_ || found != no_index;
     found = id;
   }
   return found;
 }
 
-bool ObservedBackward::name_saved(const LazyPattern& pattern, const LazyTrace* trace) {
+bool ObservedBackward::name_saved(const HotTrace& hot_trace, const LazyTrace* trace) {
   for (const Tensor& tensor : saved_) {
     const LazyResult* const result = lazy_result(tensor, trace);
     if (tensor.pending() != nullptr && (result == nullptr || result->is_deferred())) return false;
-    known_.saved.push_back(result != nullptr ? result->number() : leaf_with(tensor, pattern));
+    known_.saved.push_back(result != nullptr ? result->number() : leaf_with(tensor, hot_trace));
   }
-  known_.seed_value = leaf_with(known_.seed, pattern);
+  known_.seed_value = leaf_with(known_.seed, hot_trace);
   return !is_ambiguous_;
 }
 
 // Leaves that were added in it are the seed, or saved operands.
-bool ObservedBackward::find_sources(const LazyPattern& pattern) {
-  for (const std::uint32_t id : pattern.leaves) {
-    if (id < known_.first_value || id >= pattern.values.size() || id == known_.seed_value) continue;
+bool ObservedBackward::find_sources(const HotTrace& hot_trace) {
+  for (const std::uint32_t id : hot_trace.leaves) {
+    if (id < known_.first_value || id >= hot_trace.values.size() || id == known_.seed_value) continue;
     const auto saved = std::find(known_.saved.begin(), known_.saved.end(), id) - known_.saved.begin();
     if (static_cast<std::size_t>(saved) == known_.saved.size()) return false;
     auto node = static_cast<std::uint32_t>(known_.nodes.size() - 1);
@@ -174,22 +174,22 @@ bool ObservedBackward::name_results(const LazyTrace* trace) {
 }
 
 void ObservedBackward::learn(const LazyReplay& replay, const LazyTrace* trace) {
-  if (!replay.is_active() || &replay.pattern() != pattern_ || replay.count() != replay_ ||
+  if (!replay.is_active() || &replay.hot_trace() != hot_trace_ || replay.count() != replay_ ||
       replay.position() <= known_.begin)
     return;
-  LazyPattern& pattern = replay.pattern();
-  ++pattern.learned_backward;
+  HotTrace& hot_trace = replay.hot_trace();
+  ++hot_trace.learned_backward;
   known_.end = replay.position();
   for (std::size_t op = known_.begin; op < known_.end; ++op)
-    known_.tokens.push_back(&pattern.ops[op].graph.data());
+    known_.tokens.push_back(&hot_trace.ops[op].graph.data());
   for (std::size_t i = 0; i < known_.nodes.size(); ++i) known_.nodes[i].freed = nodes_[i]->freed();
-  if (!name_saved(pattern, trace) || !find_sources(pattern) || !name_results(trace)) return;
-  const auto at = std::find_if(pattern.backwards.begin(), pattern.backwards.end(),
+  if (!name_saved(hot_trace, trace) || !find_sources(hot_trace) || !name_results(trace)) return;
+  const auto at = std::find_if(hot_trace.backwards.begin(), hot_trace.backwards.end(),
                                [&](const KnownBackward& other) { return other.begin == known_.begin; });
-  if (at != pattern.backwards.end()) {
+  if (at != hot_trace.backwards.end()) {
     std::swap(*at, known_);
-  } else if (pattern.backwards.size() < max_backwards) {
-    pattern.backwards.push_back(std::move(known_));
+  } else if (hot_trace.backwards.size() < max_backwards) {
+    hot_trace.backwards.push_back(std::move(known_));
   }
 }
 
@@ -223,17 +223,17 @@ bool BackwardReplay::same_leaves() {
          are_several(leaves_, keys_);
 }
 
-// The same if the tape was recorded by known calls of the pattern just now: their identity and saved operands
-// were compared then, and a write to an operand leaves the pattern. Each node except the root is held by one
-// that precedes it.
+// The same if the tape was recorded by known calls of the hot trace just now: their identity and saved
+// operands were compared then, and a write to an operand leaves the hot trace. Each node except the root is
+// held by one that precedes it.
 bool BackwardReplay::came_by_calls(const KnownBackward& known, const eager::Key& root,
                                    const LazyReplay& replay) {
-  const LazyPattern& pattern = replay.pattern();
-  if (known.node_ops.empty() || pattern.recorded[known.node_ops[0]].counter != root.counter) return false;
+  const HotTrace& hot_trace = replay.hot_trace();
+  if (known.node_ops.empty() || hot_trace.recorded[known.node_ops[0]].counter != root.counter) return false;
   nodes_.clear();
   for (std::size_t i = 0; i < known.node_ops.size(); ++i) {
-    const LazyPattern::Recorded& recorded = pattern.recorded[known.node_ops[i]];
-    if (recorded.followed != replay.count() || !recorded.as_operands) return false;
+    const HotTrace::Recorded& recorded = hot_trace.recorded[known.node_ops[i]];
+    if (recorded.replayed != replay.count() || !recorded.as_operands) return false;
     Node* const node = recorded.node;
     // Other operands may require a gradient now; the position then has another specialization.
     if (node->specialization != known.nodes[i].specialization) return false;
@@ -241,27 +241,27 @@ bool BackwardReplay::came_by_calls(const KnownBackward& known, const eager::Key&
     nodes_.push_back(node);
   }
   leaves_.clear();
-  for (const std::uint32_t id : known.leaf_values) leaves_.push_back(pattern.leaf_nodes[id]);
+  for (const std::uint32_t id : known.leaf_values) leaves_.push_back(hot_trace.leaf_nodes[id]);
   return same_leaves();
 }
 
 // Finds the calls that the tape that was just listed came by.
 void BackwardReplay::find_calls(KnownBackward& known, std::uint64_t source, const LazyReplay& replay) const {
-  const LazyPattern& pattern = replay.pattern();
+  const HotTrace& hot_trace = replay.hot_trace();
   ++known.looked_for;
   if (!known.sources.empty()) return;
   std::vector<std::uint32_t> ops, values;
   for (const Node* const node : nodes_) {
     for (std::uint32_t op = 0; op < known.begin; ++op) {
-      const LazyPattern::Recorded& recorded = pattern.recorded[op];
-      if (recorded.followed == replay.count() && recorded.as_operands &&
+      const HotTrace::Recorded& recorded = hot_trace.recorded[op];
+      if (recorded.replayed == replay.count() && recorded.as_operands &&
           node->first_key == eager::Key{source, recorded.counter})
         ops.push_back(op);
     }
   }
   for (const Node* const leaf : leaves_) {
-    for (const std::uint32_t id : pattern.leaves)
-      if (id < known.first_value && pattern.leaf_nodes[id] == leaf) values.push_back(id);
+    for (const std::uint32_t id : hot_trace.leaves)
+      if (id < known.first_value && hot_trace.leaf_nodes[id] == leaf) values.push_back(id);
   }
   if (ops.size() != nodes_.size() || values.size() != leaves_.size()) return;
   known.node_ops = std::move(ops);
@@ -269,9 +269,9 @@ void BackwardReplay::find_calls(KnownBackward& known, std::uint64_t source, cons
 }
 
 // Are its saved operands those of the known call, unchanged?
-bool BackwardReplay::same_saved(const KnownBackward& known, const LazyPattern& pattern,
+bool BackwardReplay::same_saved(const KnownBackward& known, const HotTrace& hot_trace,
                                 const LazyTrace* trace) const {
-  const LazyValues& values = pattern.values;
+  const LazyValues& values = hot_trace.values;
   for (std::size_t i = 0; i < known.nodes.size(); ++i) {
     Node& node = *nodes_[i];
     for (std::uint32_t k = 0; k < node.num_saved; ++k) {
@@ -280,7 +280,7 @@ bool BackwardReplay::same_saved(const KnownBackward& known, const LazyPattern& p
       if (node.has_versions && node.versions()[k] != version) return false;  // which is an error
       const std::uint32_t id = known.saved[known.nodes[i].first_saved + k];
       if (id == no_index) continue;
-      if (pattern.results[id] != 0) {
+      if (hot_trace.results[id] != 0) {
         const LazyResult* const result = lazy_result(tensor, trace);
         if (result == nullptr || result->number() != id) return false;
       } else if (id < known.first_value) {
@@ -299,12 +299,12 @@ bool BackwardReplay::same_saved(const KnownBackward& known, const LazyPattern& p
 }
 
 // Counts its operations as replayed, except for their number. If it throws, nothing is changed.
-void BackwardReplay::add_values(const KnownBackward& known, LazyPattern& pattern,
+void BackwardReplay::add_values(const KnownBackward& known, HotTrace& hot_trace,
                                 const LazyTensorFactory& factory) const {
-  LazyValues& values = pattern.values;
+  LazyValues& values = hot_trace.values;
   std::size_t op = known.begin;
   auto source = known.sources.begin();
-  const LazyOp& last = pattern.ops[known.end - 1];
+  const LazyOp& last = hot_trace.ops[known.end - 1];
   const std::size_t end = last.first_value + last.num_values;
   try {
     values.make_room(end - values.size());
@@ -312,7 +312,7 @@ void BackwardReplay::add_values(const KnownBackward& known, LazyPattern& pattern
       values.take_kept_until(end);
       const auto id = static_cast<std::uint32_t>(values.size());
       if (id == end) break;
-      if (pattern.results[id] == 0) {
+      if (hot_trace.results[id] == 0) {
         const bool is_seed = id == known.seed_value;
         const KnownBackward::Source* const from = is_seed ? nullptr : &*source++;
         const Tensor& leaf = is_seed ? known.seed : saved_tensor(*nodes_[from->node], from->saved);
@@ -320,8 +320,8 @@ void BackwardReplay::add_values(const KnownBackward& known, LazyPattern& pattern
         leaf.watch();
         continue;
       }
-      while (pattern.ops[op].first_value + pattern.ops[op].num_values <= id) ++op;
-      values.emplace_back(factory.make(pattern.types[id], id), static_cast<std::uint32_t>(op));
+      while (hot_trace.ops[op].first_value + hot_trace.ops[op].num_values <= id) ++op;
+      values.emplace_back(factory.make(hot_trace.types[id], id), static_cast<std::uint32_t>(op));
     }
   } catch (...) {
     values.truncate(known.first_value);
@@ -381,7 +381,7 @@ bool BackwardReplay::matches(KnownBackward& known, Node& root, std::uint64_t rec
                              const LazyReplay& replay, const LazyTrace* trace) {
   if (known.seed.version() != known.seed_version) return false;
   if (root.first_key.source == recorder && came_by_calls(known, root.first_key, replay)) return true;
-  if (!same_tape(known, root) || !same_saved(known, replay.pattern(), trace)) return false;
+  if (!same_tape(known, root) || !same_saved(known, replay.hot_trace(), trace)) return false;
   constexpr int enough = 8;
   if (known.node_ops.empty() && known.looked_for < enough) find_calls(known, recorder, replay);
   return true;
@@ -398,7 +398,7 @@ bool BackwardReplay::fill_slots(const KnownBackward& known, const LazyValues& va
 // Returns false, without effect, if a slot was changed since the comparison.
 bool BackwardReplay::take(const KnownBackward& known, LazyReplay& replay, const LazyTensorFactory& factory) {
   LazyValues& values = replay.values();
-  add_values(known, replay.pattern(), factory);
+  add_values(known, replay.hot_trace(), factory);
   bool filled = false;
   try {
     filled = fill_slots(known, values);
@@ -424,7 +424,7 @@ void BackwardReplay::free_nodes() {
 // The known call at this position, or null.
 KnownBackward* BackwardReplay::find(const LazyReplay& replay) {
   if (!replay.is_active()) return nullptr;
-  std::vector<KnownBackward>& all = replay.pattern().backwards;
+  std::vector<KnownBackward>& all = replay.hot_trace().backwards;
   const auto known = std::find_if(all.begin(), all.end(),
                                   [&](const KnownBackward& one) { return one.begin == replay.position(); });
   return known != all.end() && known->first_value == replay.values().size() ? &*known : nullptr;
@@ -483,9 +483,9 @@ bool may_repeat_backward(const Context& c, const BackwardOptions& options) {
 void backward_hot(Context& c, eager::Root<Tensor>& root, const std::function<void()>& run) {
   Node& node = *eager::detail::node_of(root.trace.node());
   LazyTrace& trace = *c.trace;
-  const bool followed = !node.is_leaf() && node.num_outputs() == 1 && root.key == node.first_key &&
-                        trace.is_run_by(c.runner_on(0));
-  if (!followed) return run();
+  const bool replayable = !node.is_leaf() && node.num_outputs() == 1 && root.key == node.first_key &&
+                          trace.is_run_by(c.runner_on(0));
+  if (!replayable) return run();
   if (trace.repeat_backward(node, c)) return;
   const Tensor seed = ones(node.specialization->owner->output_types[0]);
   const std::unique_ptr<ObservedBackward> seen = trace.watch_backward(node, seed);

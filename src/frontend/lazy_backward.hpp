@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "frontend/lazy_pattern.hpp"
+#include "frontend/hot_trace.hpp"
 #include "frontend/lazy_replay.hpp"
 #include "frontend/lazy_values.hpp"
 #include "tidu/frontend/lazy.hpp"
@@ -26,20 +26,20 @@ class ObservedBackward {
   /// Reads the tape below the root, which the caller holds. Returns false if the effect of the call depends
   /// on more than the tape.
   bool read_tape(eager::detail::Node& root);
-  /// After the call has run: adds it to the pattern, if its operations were those of the pattern. Needs the
-  /// lock of the trace.
+  /// After the call has run: adds it to the hot trace, if its operations were those of the hot trace. Needs
+  /// the lock of the trace.
   void learn(const LazyReplay& replay, const LazyTrace* trace);
 
  private:
   using Node = eager::detail::Node;
   bool list_nodes(Node& root);
-  std::uint32_t leaf_with(const Tensor& tensor, const LazyPattern& pattern);
-  bool name_saved(const LazyPattern& pattern, const LazyTrace* trace);
-  bool find_sources(const LazyPattern& pattern);
+  std::uint32_t leaf_with(const Tensor& tensor, const HotTrace& hot_trace);
+  bool name_saved(const HotTrace& hot_trace, const LazyTrace* trace);
+  bool find_sources(const HotTrace& hot_trace);
   bool name_results(const LazyTrace* trace);
 
   Tensor seed_;
-  const LazyPattern* pattern_ = nullptr;
+  const HotTrace* hot_trace_ = nullptr;
   std::uint64_t replay_ = 0;  // its number
   KnownBackward known_;
   std::vector<Node*> nodes_, leaves_;  // which the tape, and so the caller's root, holds
@@ -68,8 +68,8 @@ class BackwardReplay {
   bool same_leaves();
   bool came_by_calls(const KnownBackward& known, const eager::Key& root, const LazyReplay& replay);
   void find_calls(KnownBackward& known, std::uint64_t source, const LazyReplay& replay) const;
-  bool same_saved(const KnownBackward& known, const LazyPattern& pattern, const LazyTrace* trace) const;
-  void add_values(const KnownBackward& known, LazyPattern& pattern, const LazyTensorFactory& factory) const;
+  bool same_saved(const KnownBackward& known, const HotTrace& hot_trace, const LazyTrace* trace) const;
+  void add_values(const KnownBackward& known, HotTrace& hot_trace, const LazyTensorFactory& factory) const;
   bool fill_slots(const KnownBackward& known, const LazyValues& values) const;
 
   std::vector<Node*> nodes_, leaves_;  // of the tape in comparison

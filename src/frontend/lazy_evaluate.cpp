@@ -57,12 +57,12 @@ bool LazyTrace::make_deferred(LazyResult& result) {
 void LazyTrace::run_targets(std::span<LazyResult* const> targets, bool all) {
   LazyDropped dropped;
   std::unique_ptr<LazyRun> run;
-  std::unique_ptr<LazyPattern> gone;
+  std::unique_ptr<HotTrace> gone;
   std::unique_lock lock(mutex_);
   evaluator_.wait_for_lent(lock);
   check_not_ended(targets);
   if (all && replay_.is_active()) {
-    if (const LazyPattern::Known* const known = replay_.find_known(runner_); known != nullptr)
+    if (const HotTrace::Known* const known = replay_.find_known(runner_); known != nullptr)
       return run_known(*known, lock);
   }
   leave(dropped.values);
@@ -95,15 +95,15 @@ void LazyTrace::run_targets(std::span<LazyResult* const> targets, bool all) {
   evaluator_.put_away(std::move(run), std::move(dropped), ops_, lock);
 }
 
-// Runs the pattern in replay, and begins anew.
-void LazyTrace::run_known(const LazyPattern::Known& known, Lock& lock) {
+// Runs the hot trace in replay, and begins anew.
+void LazyTrace::run_known(const HotTrace::Known& known, Lock& lock) {
   std::unique_ptr<LazyRun> run = evaluator_.new_run();
   run->list(known.program, known.use, values(), known.input_values, known.output_values);
   const std::shared_ptr<const LazyProgram> program = known.program;
   const std::size_t num_ops = known.num_ops;
   const std::uint64_t batch = ++batch_, replay = replay_.count();
   try {
-    evaluator_.run_pattern(*run, *program, runner_, this, lock);
+    evaluator_.run_hot_trace(*run, *program, runner_, this, lock);
   } catch (...) {
     ++counters_.lazy.failures;
     lock.unlock();  // objects that the run releases may be the last references

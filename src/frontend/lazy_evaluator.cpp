@@ -63,8 +63,8 @@ std::shared_ptr<const LazyProgram> LazyEvaluator::run(LazyRun& run, const Record
   return program;
 }
 
-void LazyEvaluator::run_pattern(LazyRun& run, const LazyProgram& program, LazyRunner runner,
-                                const LazyTrace* trace, Lock& lock) {
+void LazyEvaluator::run_hot_trace(LazyRun& run, const LazyProgram& program, LazyRunner runner,
+                                  const LazyTrace* trace, Lock& lock) {
   running_.reserve_one();  // once memory is lent, nothing may throw before the run has begun
   const bool is_own = runner.cpu == &cpu();  // kernels of other executors may be anything
   if (is_own && run.defers()) {

@@ -30,11 +30,11 @@ class LazyEvaluator {
   /// few times. Returns the program, if they ran as one.
   std::shared_ptr<const LazyProgram> run(LazyRun& run, const RecordedOps& ops, LazyRunner runner, bool greedy,
                                          Lock& lock);
-  /// Runs the program of a pattern, which may take over memory of the leaves of `trace`. Unless it throws,
+  /// Runs the program of a hot trace, which may take over memory of the leaves of `trace`. Unless it throws,
   /// the run is in progress until end().
-  void run_pattern(LazyRun& run, const LazyProgram& program, LazyRunner runner, const LazyTrace* trace,
-                   Lock& lock);
-  /// Computes the deferred results of a run of a pattern. Returns the exception, if there is one.
+  void run_hot_trace(LazyRun& run, const LazyProgram& program, LazyRunner runner, const LazyTrace* trace,
+                     Lock& lock);
+  /// Computes the deferred results of a run of a hot trace. Returns the exception, if there is one.
   std::exception_ptr compute_deferred(LazyRun& run, Lock& lock) noexcept;
   void end(const LazyRun& run) noexcept { running_.end(run); }
   /// Keeps the memory of a run, and of dropped lists, for others. Destroys their contents.

@@ -301,7 +301,7 @@ void RecordedOps::compact(LazyDropped& dropped) {
 }
 
 void RecordedOps::end(LazyDropped& dropped) noexcept {
-  ++sweep_;  // a running evaluation must not learn a pattern from the rest
+  ++sweep_;  // a running evaluation must not learn a hot trace from the rest
   values_.swap(dropped.values);
   ops_.swap(dropped.ops);
   operands_.clear();

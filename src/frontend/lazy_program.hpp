@@ -39,10 +39,10 @@ struct Deferral {
   /// Null if there is nothing to defer. For cpu().
   static std::shared_ptr<const Deferral> make(const Graph& program);
 };
-/// The use of deferral by one thread's pattern, so that other users of the program do not affect the decision
-/// to defer.
+/// The use of deferral by one thread's hot trace, so that other users of the program do not affect the
+/// decision to defer.
 struct DeferralUse {
-  std::uint64_t runs = 0;              // runs of the pattern, under the lock of its trace
+  std::uint64_t runs = 0;              // runs of the hot trace, under the lock of its trace
   std::atomic<std::uint64_t> read{0};  // number of reads of deferred results
   /// Should this run defer? One read in a given number of runs costs one further computation in that number.
   bool is_worth() {

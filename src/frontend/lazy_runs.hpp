@@ -44,7 +44,7 @@ struct LazyRun {
   std::vector<DeferredOutput> deferred;  // see Note [Deferred results]
 
   // --- with the lock
-  /// Lists the inputs of a program of a pattern, and its outputs as results, which may be deferred. Ids are
+  /// Lists the inputs of a program of a hot trace, and its outputs as results, which may be deferred. Ids are
   /// numbers of values.
   void list(const std::shared_ptr<const LazyProgram>& program, const std::shared_ptr<DeferralUse>& use,
             const LazyValues& values, std::span<const std::uint32_t> input_ids,
@@ -61,7 +61,7 @@ struct LazyRun {
   std::uint64_t keep_deferred(LazyValues& values);
 
   // --- without the lock
-  /// Runs the program of a pattern.
+  /// Runs the program of a hot trace.
   void run(const LazyProgram& program, const LazyRunner& runner);
   /// Computes the deferred results, for callers that cannot wait. If it throws, those that follow are not
   /// computed.

@@ -106,7 +106,7 @@ struct LazyValue {
 };
 
 /// Values in order of their numbers. Lazy tensors without references may follow them, each at the position
-/// where it becomes the value again when a pattern is replayed.
+/// where it becomes the value again when a hot trace is replayed.
 class LazyValues {
  public:
   std::size_t size() const { return size_; }

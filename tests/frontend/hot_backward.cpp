@@ -368,7 +368,7 @@ TEST_CASE("a backward call that is learned while two leaves are one tensor reads
   // Three numbers, of which two are equal at first, all at one step, and other two from then on.
   const auto program = [](int all_equal, bool hot) {
     std::vector<double> seen;
-    std::thread([&] {  // patterns are a thread's
+    std::thread([&] {  // hot traces are a thread's
       const HotPaths guard(hot);
       Array w = leaf(array({0.1, 0.2, 0.3, 0.4}));
       const Array x = array({1.0, 2.0, 3.0, 4.0});

@@ -91,16 +91,16 @@ mutation("N5", "a thread that waits for a compilation holds its trace", "src/fro
 REPLAY = "src/frontend/lazy_replay.cpp"
 OPERANDS = "src/frontend/lazy_replay.hpp"
 
-mutation("G1", "no pattern is ever followed to its end", REPLAY,
-         "if (!is_at_end()) return nullptr;", "if (at_ != pattern.num_ops + 1) return nullptr;", programs=LAZY)
+mutation("G1", "no hot trace is ever replayed to its end", REPLAY,
+         "if (!is_at_end()) return nullptr;", "if (at_ != hot_trace.num_ops + 1) return nullptr;", programs=LAZY)
 mutation("G2", "what is referred to is taken for what was the last time", REPLAY,
          "value->is_referred() != (expected != 0)) return false;", "expected > 1) return false;", programs=LAZY)
-mutation("G4", "operands are not compared with those that were followed", OPERANDS,
+mutation("G4", "operands are not compared with those that were replayed", OPERANDS,
          "return tensor.lies_in(*value.result);", "return tensor.pending() != nullptr;", programs=LAZY)
-mutation("G4", "another leaf is taken for the one that was followed", OPERANDS,
+mutation("G4", "another leaf is taken for the one that was replayed", OPERANDS,
          "return tensor.shares_storage_with(leaf) &&", "return (tensor.shares_storage_with(leaf) || version == 0) &&",
          (OPERANDS, "tensor.place() == leaf.place();", "(tensor.place() == leaf.place() || version == 0);"), programs=LAZY)
-mutation("G4", "what was followed is lost where a sequence deviates", REPLAY,
+mutation("G4", "what was replayed is lost where a sequence deviates", REPLAY,
          "ops.take({done.begin(), done.end()},", "ops.take({done.begin(), done.begin()},", programs=LAZY)
 
 BACKWARD = "src/frontend/lazy_backward.cpp"
@@ -143,16 +143,16 @@ CALL = "src/frontend/hot_call.cpp"
 
 mutation("G1", "what a call was in a place is never learned", "src/frontend/invoke.cpp",
          "if (c.hot_on && device == 0) learn_hot(", "if (c.hot_on && device != 0) learn_hot(", programs=LAZY)
-mutation("G1", "which sequence came next is forgotten", "src/frontend/lazy_pattern.hpp",
-         "if (last_ != nullptr) last_->next = &pattern;", "if (last_ != nullptr) last_->next = nullptr;", programs=LAZY)
+mutation("G1", "which sequence came next is forgotten", "src/frontend/hot_trace.hpp",
+         "if (last_ != nullptr) last_->next = &hot_trace;", "if (last_ != nullptr) last_->next = nullptr;", programs=LAZY)
 mutation("G1", "a sequence of known calls has no end", CALL,
          "    end_repetition(c);\n  } catch", "    if (where.line == 0) end_repetition(c);\n  } catch", programs=LAZY)
-mutation("G4", "a known call is told without its name", "src/frontend/lazy_pattern.hpp",
+mutation("G4", "a known call is told without its name", "src/frontend/hot_trace.hpp",
          "if (name != call.name ||", "if (name == nullptr ||", programs=LAZY)
-mutation("G4", "a known call is told without its arguments", "src/frontend/lazy_pattern.hpp",
+mutation("G4", "a known call is told without its arguments", "src/frontend/hot_trace.hpp",
          "if (words[i] != call.words[i]) return false;", "if (words[i] > call.words[i] + 100) return false;",
          programs=LAZY)
-mutation("G4", "a known call is told without its operands' types", "src/frontend/lazy_pattern.hpp",
+mutation("G4", "a known call is told without its operands' types", "src/frontend/hot_trace.hpp",
          "if (types[i] != operands[i].tensor->type().identity()) return false;",
          "if (operands[i].tensor->type().identity() == nullptr) return false;", programs=LAZY)
 mutation("G3", "a known call is told without what requires a gradient", CALL,

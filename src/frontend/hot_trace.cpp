@@ -1,5 +1,5 @@
-// lazy_pattern.cpp - see lazy_pattern.hpp.
-#include "frontend/lazy_pattern.hpp"
+// hot_trace.cpp - see hot_trace.hpp.
+#include "frontend/hot_trace.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +9,8 @@
 namespace tidu::frontend_detail {
 namespace {
 
-constexpr std::size_t max_patterns = 8;
-constexpr std::size_t max_known = 4;  // of one pattern
+constexpr std::size_t max_hot_traces = 8;
+constexpr std::size_t max_known = 4;  // of one hot trace
 constexpr std::size_t max_ops = std::size_t{1} << 12;
 
 // Does the run have all results, and read leaves alone? `referred`: by value, is it a result of the run?
@@ -24,7 +24,7 @@ bool is_complete(const RecordedOps& ops, const LazyRun& run, const std::vector<s
 
 }  // namespace
 
-LazyPattern::LazyPattern(const RecordedOps& recorded_ops, std::size_t num_values, const LazyRunner& runs)
+HotTrace::HotTrace(const RecordedOps& recorded_ops, std::size_t num_values, const LazyRunner& runs)
     : ops(recorded_ops.ops().begin(), recorded_ops.ops().end()),
       num_ops(ops.size()),
       places(ops.size()),
@@ -41,7 +41,7 @@ LazyPattern::LazyPattern(const RecordedOps& recorded_ops, std::size_t num_values
   }
 }
 
-bool LazyPattern::is_of(const RecordedOps& other, const LazyRunner& other_runner) const {
+bool HotTrace::is_of(const RecordedOps& other, const LazyRunner& other_runner) const {
   const std::span<const LazyOp> others = other.ops();
   return is_run_by(other_runner) && operands == other.operands() &&
          std::equal(ops.begin(), ops.end(), others.begin(), others.end(),
@@ -50,35 +50,34 @@ bool LazyPattern::is_of(const RecordedOps& other, const LazyRunner& other_runner
                     });
 }
 
-LazyPattern* LazyPatterns::find(const Graph& first, const LazyRunner& runner) const {
-  const auto begins = [&](const LazyPattern& pattern) {
-    return &pattern.ops[0].graph.data() == &first.data() && pattern.is_run_by(runner);
+HotTrace* HotTraces::find(const Graph& first, const LazyRunner& runner) const {
+  const auto begins = [&](const HotTrace& hot_trace) {
+    return &hot_trace.ops[0].graph.data() == &first.data() && hot_trace.is_run_by(runner);
   };
-  if (LazyPattern* const next = expected(); next != nullptr && begins(*next)) return next;
+  if (HotTrace* const next = expected(); next != nullptr && begins(*next)) return next;
   const auto at = std::find_if(all_.begin(), all_.end(), [&](const auto& one) { return begins(*one); });
   return at != all_.end() ? at->get() : nullptr;
 }
 
-// `gone`: the replaced pattern.
-LazyPattern& LazyPatterns::keep(std::unique_ptr<LazyPattern> fresh, std::unique_ptr<LazyPattern>& gone) {
-  if (all_.size() < max_patterns) {
+// `gone`: the replaced hot trace.
+HotTrace& HotTraces::keep(std::unique_ptr<HotTrace> fresh, std::unique_ptr<HotTrace>& gone) {
+  if (all_.size() < max_hot_traces) {
     all_.push_back(std::move(fresh));
     return *all_.back();
   }
-  LazyPattern& place = *all_[replaced_++ % max_patterns];
-  std::swap(place, *fresh);  // another pattern that points to it expects a different one, which is no harm
+  HotTrace& place = *all_[replaced_++ % max_hot_traces];
+  std::swap(place, *fresh);  // another hot trace that points to it expects a different one, which is no harm
   gone = std::move(fresh);
   return place;
 }
 
-std::unique_ptr<LazyPattern> LazyPatterns::learn(const RecordedOps& ops, const LazyRunner& runner,
-                                                 const LazyRun& run,
-                                                 std::shared_ptr<const LazyProgram> program) {
-  LazyPattern* const before = std::exchange(last_, nullptr);
+std::unique_ptr<HotTrace> HotTraces::learn(const RecordedOps& ops, const LazyRunner& runner,
+                                           const LazyRun& run, std::shared_ptr<const LazyProgram> program) {
+  HotTrace* const before = std::exchange(last_, nullptr);
   if (ops.size() > max_ops) return nullptr;
   // Values of an operation that was not replayed to its end come after all of these.
   const std::size_t num_values = ops.ops().back().first_value + ops.ops().back().num_values;
-  LazyPattern::Known known;
+  HotTrace::Known known;
   known.referred.resize(num_values);
   for (const std::uint32_t id : run.output_values) known.referred[id] = 1;
   if (!is_complete(ops, run, known.referred)) return nullptr;
@@ -87,20 +86,20 @@ std::unique_ptr<LazyPattern> LazyPatterns::learn(const RecordedOps& ops, const L
   known.num_ops = run.order.size();
   known.program = std::move(program);
   if (known.program->deferral != nullptr) known.use = std::make_shared<DeferralUse>();
-  std::unique_ptr<LazyPattern> gone;
+  std::unique_ptr<HotTrace> gone;
   const auto found =
       std::find_if(all_.begin(), all_.end(), [&](const auto& one) { return one->is_of(ops, runner); });
-  LazyPattern& pattern =
-      found != all_.end() ? **found : keep(std::make_unique<LazyPattern>(ops, num_values, runner), gone);
-  if (pattern.known.size() < max_known) {
-    pattern.known.push_back(std::move(known));
+  HotTrace& hot_trace =
+      found != all_.end() ? **found : keep(std::make_unique<HotTrace>(ops, num_values, runner), gone);
+  if (hot_trace.known.size() < max_known) {
+    hot_trace.known.push_back(std::move(known));
   } else {
-    std::swap(pattern.known[pattern.replaced++ % max_known], known);
-    gone = gone != nullptr ? std::move(gone) : std::make_unique<LazyPattern>();
+    std::swap(hot_trace.known[hot_trace.replaced++ % max_known], known);
+    gone = gone != nullptr ? std::move(gone) : std::make_unique<HotTrace>();
     gone->known.push_back(std::move(known));
   }
-  if (before != nullptr) before->next = &pattern;
-  last_ = &pattern;
+  if (before != nullptr) before->next = &hot_trace;
+  last_ = &hot_trace;
   return gone;
 }
 

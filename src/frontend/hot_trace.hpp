@@ -1,5 +1,5 @@
-// lazy_pattern.hpp - LazyPattern: operations that were evaluated together, kept for their replay, and
-// LazyPatterns: the patterns of a trace. See Note [Pattern replay] in lazy.hpp.
+// hot_trace.hpp - HotTrace: operations that were evaluated together, kept for their replay, and
+// HotTraces: the hot traces of a trace. See Note [Replay of hot traces] in lazy.hpp.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct ComingCall {
   std::uint32_t grads;
 };
 
-/// The call that was recorded at a position of a pattern; see Note [Calls]. The fields that every call is
+/// The call that was recorded at a position of a hot trace; see Note [Calls]. The fields that every call is
 /// compared with are in one cache line.
 struct alignas(64) RecordedCall {
   const char* name = nullptr;   // null: unknown
@@ -60,7 +60,7 @@ struct alignas(64) RecordedCall {
   }
 };
 
-/// A backward call whose operations are a range of a pattern; see Note [Backward replay].
+/// A backward call whose operations are a range of a hot trace; see Note [Backward replay].
 struct KnownBackward {
   struct Node {
     const eager::detail::Specialization* specialization;
@@ -75,7 +75,7 @@ struct KnownBackward {
   };
   static constexpr std::uint32_t leaf_bit = 0x80000000U;
   std::vector<Node> nodes;  // in descending order of sequence numbers: the root first
-  // If known calls of the pattern recorded the whole tape: operations by node, and values by leaf.
+  // If known calls of the hot trace recorded the whole tape: operations by node, and values by leaf.
   std::vector<std::uint32_t> node_ops, leaf_values;
   int looked_for = 0;  // number of searches for these
   std::vector<Edge> edges;
@@ -88,16 +88,16 @@ struct KnownBackward {
   Tensor seed;
   std::uint64_t seed_version = 0;
   std::uint32_t seed_value = no_index;
-  std::size_t begin = 0, end = 0;   // operations of the pattern
+  std::size_t begin = 0, end = 0;   // operations of the hot trace
   std::vector<const void*> tokens;  // of those operations
   std::size_t first_value = 0;      // first value of the call
 };
 
-/// While a pattern is replayed, `values` are those of its first operations.
-struct LazyPattern {
-  LazyPattern() = default;
+/// While a hot trace is replayed, `values` are those of its first operations.
+struct HotTrace {
+  HotTrace() = default;
   /// All operations of a trace.
-  LazyPattern(const RecordedOps& ops, std::size_t num_values, const LazyRunner& runs);
+  HotTrace(const RecordedOps& ops, std::size_t num_values, const LazyRunner& runs);
   /// Is it one of the same operations, by the same runner?
   bool is_of(const RecordedOps& other, const LazyRunner& other_runner) const;
   bool is_run_by(const LazyRunner& other) const {
@@ -115,7 +115,7 @@ struct LazyPattern {
   struct Recorded {
     eager::detail::Node* node = nullptr;  // may have been destroyed, unless something holds it
     std::uint64_t counter = 0;            // of its key
-    std::uint64_t followed = 0;
+    std::uint64_t replayed = 0;
     bool as_operands = false;  // was the producer of each operand the one on the tape?
   };
   std::vector<Recorded> recorded;                // by operation
@@ -134,39 +134,39 @@ struct LazyPattern {
   LazyValues values;                     // lazy tensors without references, at their positions
   std::uint64_t executor = 0;            // its id
   LazyRunner runner;
-  LazyPattern* next = nullptr;  // the pattern that followed it last time
+  HotTrace* next = nullptr;  // the hot trace that followed it last time
 };
 
 /// All functions need the lock of the trace.
-class LazyPatterns {
+class HotTraces {
  public:
-  /// The pattern that is expected now: the one that followed the last evaluation before; or null.
-  LazyPattern* expected() const { return last_ != nullptr ? last_->next : nullptr; }
-  /// A pattern that begins with that graph, the expected one if possible; null: there is none.
-  LazyPattern* find(const Graph& first, const LazyRunner& runner) const;
-  /// The last evaluation, if it was of a pattern.
-  LazyPattern* last() const { return last_; }
-  void set_last(LazyPattern& pattern) { last_ = &pattern; }
-  /// The pattern follows the last evaluation.
-  void note_next(LazyPattern& pattern) {
-    if (last_ != nullptr) last_->next = &pattern;
+  /// The hot trace that is expected now: the one that followed the last evaluation before; or null.
+  HotTrace* expected() const { return last_ != nullptr ? last_->next : nullptr; }
+  /// A hot trace that begins with that graph, the expected one if possible; null: there is none.
+  HotTrace* find(const Graph& first, const LazyRunner& runner) const;
+  /// The last evaluation, if it was of a hot trace.
+  HotTrace* last() const { return last_; }
+  void set_last(HotTrace& hot_trace) { last_ = &hot_trace; }
+  /// The hot trace follows the last evaluation.
+  void note_next(HotTrace& hot_trace) {
+    if (last_ != nullptr) last_->next = &hot_trace;
   }
-  /// Keeps the evaluated operations, which were all of the trace and one run, as a pattern. Returns the
-  /// replaced pattern, to be destroyed without the lock.
-  std::unique_ptr<LazyPattern> learn(const RecordedOps& ops, const LazyRunner& runner, const LazyRun& run,
-                                     std::shared_ptr<const LazyProgram> program);
-  /// Forgets all patterns, and returns them, to be destroyed without the lock.
-  std::vector<std::unique_ptr<LazyPattern>> end() noexcept {
+  /// Keeps the evaluated operations, which were all of the trace and one run, as a hot trace. Returns the
+  /// replaced hot trace, to be destroyed without the lock.
+  std::unique_ptr<HotTrace> learn(const RecordedOps& ops, const LazyRunner& runner, const LazyRun& run,
+                                  std::shared_ptr<const LazyProgram> program);
+  /// Forgets all hot traces, and returns them, to be destroyed without the lock.
+  std::vector<std::unique_ptr<HotTrace>> end() noexcept {
     last_ = nullptr;
     return std::exchange(all_, {});
   }
 
  private:
-  LazyPattern& keep(std::unique_ptr<LazyPattern> fresh, std::unique_ptr<LazyPattern>& gone);
+  HotTrace& keep(std::unique_ptr<HotTrace> fresh, std::unique_ptr<HotTrace>& gone);
 
-  std::vector<std::unique_ptr<LazyPattern>> all_;
-  std::size_t replaced_ = 0;  // number of patterns that were dropped for others
-  LazyPattern* last_ = nullptr;
+  std::vector<std::unique_ptr<HotTrace>> all_;
+  std::size_t replaced_ = 0;  // number of hot traces that were dropped for others
+  HotTrace* last_ = nullptr;
 };
 
 }  // namespace tidu::frontend_detail

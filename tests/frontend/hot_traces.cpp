@@ -1,4 +1,4 @@
-// hot_patterns.cpp - hot sequences that go on long enough to be replayed position by position: possible
+// hot_traces.cpp - hot sequences that go on long enough to be replayed position by position: possible
 // differences between repetitions with the same operations.
 #include "support.hpp"
 #include "tidu/frontend/lazy.hpp"
