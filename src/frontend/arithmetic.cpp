@@ -122,10 +122,10 @@ Value close_of(Value x, Value y, double rtol, double atol, bool equal_nan) {
 
 Array compared(const char* name, const Array& x, const Array& y, double rtol, double atol, bool equal_nan,
                Where where, bool all) {
-  const std::int64_t words[] = {bits_of(rtol), bits_of(atol), equal_nan ? 1 : 0};
+  const std::int64_t static_args[] = {bits_of(rtol), bits_of(atol), equal_nan ? 1 : 0};
   const Input operands[] = {x, y};
   return invoke(
-      {name, words}, operands,
+      {name, static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const DType common = inexact(promote(v[0].dtype(), v[1].dtype()));
         const Shape shape = broadcast_shapes(v[0].shape(), v[1].shape(), name);
@@ -162,11 +162,11 @@ Array nan_to_num(const Array& x, double nan, std::optional<double> posinf, std::
                  Where where) {
   require_value(x, "nan_to_num", where);
   if (!is_inexact(x.dtype())) return x;
-  const std::int64_t words[] = {bits_of(nan), posinf ? 1 : 0, bits_of(posinf.value_or(0.0)), neginf ? 1 : 0,
-                                bits_of(neginf.value_or(0.0))};
+  const std::int64_t static_args[] = {bits_of(nan), posinf ? 1 : 0, bits_of(posinf.value_or(0.0)),
+                                      neginf ? 1 : 0, bits_of(neginf.value_or(0.0))};
   const Input operands[] = {x};
   return invoke(
-      {"nan_to_num", words}, operands,
+      {"nan_to_num", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const auto finite = [&](Value part) {
           const double greatest = greatest_finite(part.dtype());

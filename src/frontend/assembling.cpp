@@ -74,11 +74,11 @@ std::vector<Array> meshgrid(std::span<const Array> axes, std::string_view indexi
   std::vector<Array> grids;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t along = static_cast<std::int64_t>(exchanged && i < 2 ? 1 - i : i);
-    Ints words{along};
-    words.insert(words.end(), shape.begin(), shape.end());
+    Ints static_args{along};
+    static_args.insert(static_args.end(), shape.begin(), shape.end());
     const Input operands[] = {axes[i]};
     grids.push_back(invoke(
-        {"meshgrid", words}, operands,
+        {"meshgrid", static_args}, operands,
         [&](Emitter&, std::span<const Value> v) {
           const Value axis = v[0].rank() == 0 ? ops::expand_dims(v[0], {0}) : v[0];
           return ops::broadcast_in_dim(axis, shape, {along});
@@ -102,10 +102,10 @@ Array diag(const ArrayLike& like, std::int64_t k) {
            detail::str("expected a diagonal at most 2^31 from the main one, got ", k), where);
   }
   k = std::clamp(k, -farthest, farthest);  // for a matrix: diagonals beyond have no elements
-  const std::int64_t words[] = {k};
+  const std::int64_t static_args[] = {k};
   const Input operands[] = {x};
   return invoke(
-      {"diag", words}, operands,
+      {"diag", static_args}, operands,
       [&](Emitter& emitter, std::span<const Value> v) {
         const std::int64_t above = std::max<std::int64_t>(k, 0), below = std::max<std::int64_t>(-k, 0);
         if (v[0].rank() == 2) {
@@ -131,16 +131,16 @@ Array diag(const ArrayLike& like, std::int64_t k) {
 Array diff(const ArrayLike& like, std::int64_t n, std::int64_t axis) {
   const Where where = like.where();
   const Array x = array_of(like);
-  const std::int64_t words[] = {n, normal_axis(axis, x, "diff", where)};
+  const std::int64_t static_args[] = {n, normal_axis(axis, x, "diff", where)};
   if (n < 0)
     refuse(ErrorKind::invalid_argument, "diff", detail::str("expected a count of 0 or more, got ", n), where);
   if (n == 0) return array_of(like);
   const Input operands[] = {x};
   return invoke(
-      {"diff", words}, operands,
+      {"diff", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         Value y = v[0];
-        const auto at = static_cast<std::size_t>(words[1]);
+        const auto at = static_cast<std::size_t>(static_args[1]);
         for (std::int64_t i = 0; i < n && y.shape()[at] > 0; ++i) {
           Ints start(y.rank(), 0), limit = y.shape();
           start[at] = 1;

@@ -71,18 +71,20 @@ Value product_with(Value there, Value v) {
 }
 Value quotient(Value there, Value v) { return ops::div(there, v); }
 
-// The elements that subscripts with those words read, by indices that are data.
-Array read_at(const char* name, const Array& x, const Ints& words, std::span<const Array> indices,
+// The elements that subscripts with those static arguments read, by indices that are data.
+Array read_at(const char* name, const Array& x, const Ints& static_args, std::span<const Array> indices,
               Where where) {
   std::vector<Input> operands{x};
   operands.insert(operands.end(), indices.begin(), indices.end());
   return invoke(
-      {"index", words}, operands,
-      [&](Emitter&, std::span<const Value> v) { return Subscripts(words).read(v[0], v.subspan(1), name); },
+      {"index", static_args}, operands,
+      [&](Emitter&, std::span<const Value> v) {
+        return Subscripts(static_args).read(v[0], v.subspan(1), name);
+      },
       where);
 }
 Array read_at(const Array& x, const Subscripts& places, Where where) {
-  return read_at("index", x, places.words(), places.indices(), where);
+  return read_at("index", x, places.static_args(), places.indices(), where);
 }
 
 Subscripts places_of(const char* name, const Array& x, const Subscript& subscript) {
@@ -93,14 +95,14 @@ Subscript whole(const Indices& indices) { return {indices.array(), indices.where
 }  // namespace
 
 Array Array::operator[](const Index& i) const {
-  // For loops over elements: with one word, so that nothing is allocated.
+  // For loops over elements: with one static argument, so that nothing is allocated.
   if (rank_of(*this, "index", i.where) == 0) return (*this)[{Subscript(i.value, i.where)}];  // throws
-  const std::int64_t words[] = {frontend_detail::position_along(0, i.value, "index", *this, i.where)};
+  const std::int64_t static_args[] = {frontend_detail::position_along(0, i.value, "index", *this, i.where)};
   const Input operands[] = {*this};
   return invoke(
-      {"index", words}, operands,
+      {"index", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        const Range range[] = {{words[0], words[0] + 1, 1, false}};
+        const Range range[] = {{static_args[0], static_args[0] + 1, 1, false}};
         return ops::squeeze(part_of(v[0], range), {0});
       },
       i.where);
@@ -125,12 +127,12 @@ At Array::at(std::initializer_list<Subscript> subscripts) const {
 At Array::at(std::span<const Subscript> subscripts) const {
   if (!subscripts.empty()) require_value(*this, "at", subscripts[0].where());
   const Subscripts places("at", *this, subscripts);
-  return {*this, places.indices(), places.words()};
+  return {*this, places.indices(), places.static_args()};
 }
 
 At Array::at(const Index& i) const {
   require_value(*this, "at", i.where);
-  return {*this, {}, places_of("at", *this, {i.value, i.where}).words()};
+  return {*this, {}, places_of("at", *this, {i.value, i.where}).static_args()};
 }
 
 At Array::at(const Indices& indices) const {
@@ -138,7 +140,7 @@ At Array::at(const Indices& indices) const {
   const Array& places = indices.array();
   if (!is_bool(places.dtype(indices.where()))) {
     const Subscripts subscripts = places_of("at", *this, whole(indices));
-    return {*this, subscripts.indices(), subscripts.words()};
+    return {*this, subscripts.indices(), subscripts.static_args()};
   }
   const Shape &extents = shape(), &selected = places.shape();
   if (selected.size() > extents.size() || !std::equal(selected.begin(), selected.end(), extents.begin())) {
@@ -151,7 +153,7 @@ At Array::at(const Indices& indices) const {
 }
 
 At Array::at(std::span<const Slice> parts, Where where) const {
-  return {*this, {}, Subscripts("at", *this, parts, where).words()};
+  return {*this, {}, Subscripts("at", *this, parts, where).static_args()};
 }
 
 Array At::get(Where where) const {
@@ -161,7 +163,7 @@ Array At::get(Where where) const {
            "unknown before it runs; choose between values by where()",
            where);
   }
-  return read_at("at.get", x_, words_, places_, where);
+  return read_at("at.get", x_, static_args_, places_, where);
 }
 
 namespace {
@@ -188,7 +190,7 @@ Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) 
   std::vector<Input> operands{x_, value.input()};
   operands.insert(operands.end(), places_.begin(), places_.end());
   return invoke(
-      {name, words_}, operands,
+      {name, static_args_}, operands,
       [&](Emitter&, std::span<const Value> operand) {
         const Value x = operand[0], given = operand[1];
         if (is_mask()) {
@@ -204,7 +206,7 @@ Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) 
           return ops::select_n(chosen, x,
                                combine(ops::select_n(chosen, one, x), ops::select_n(chosen, one, all)));
         }
-        const Subscripts subscripts(words_);
+        const Subscripts subscripts(static_args_);
         const Value part = subscripts.part(x);
         if (!places_.empty()) {
           const Value changed = at_named(x, part, subscripts, operand.subspan(2), given, combine, name);

@@ -136,23 +136,23 @@ using Build = Builds<Value>;
 using BuildMany = Builds<Values>;
 
 inline constexpr std::size_t max_operands = 4;
-inline constexpr std::size_t max_words = 6;
+inline constexpr std::size_t max_static_args = 6;
 
 /// A function and its static arguments. Calls with one name (a string literal, compared by address), equal
-/// words and equal types share one graph, so two functions must not have the same name.
+/// static arguments and equal types share one graph, so two functions must not have the same name.
 struct Call {
   const char* name;
-  std::span<const std::int64_t> words{};
-  bool moves = false;  ///< the operand goes to the device in the first word
+  std::span<const std::int64_t> static_args{};
+  bool moves = false;  ///< the operand goes to the device in the first static argument
 };
 
 /// The cache entry of a call for some types.
 struct CacheEntry {
   const char* name = nullptr;
   std::size_t num_types = 0;
-  std::size_t num_words = 0;
+  std::size_t num_static_args = 0;
   std::array<const void*, max_operands> types{};
-  std::array<std::int64_t, max_words> words{};
+  std::array<std::int64_t, max_static_args> static_args{};
   std::optional<eager::RecordedGraph> graph;
   const Executable* executable = nullptr;  ///< in the graph's slot; null if the executor is not a CpuExecutor
 };
@@ -298,8 +298,8 @@ inline bool is_parameter(const Context& c, const Body& body) {
 Tracer* tracer_of(std::span<const Input> operands);
 std::shared_ptr<Tracer> shared_tracer(std::span<const Input> operands, const Tracer* tracer);
 
-/// Calls a graph of one operation, for operations whose attributes are not words of a Call. `bodies`: the
-/// graphs among the attributes.
+/// Calls a graph of one operation, for operations whose attributes are not static arguments of a Call.
+/// `bodies`: the graphs among the attributes.
 std::vector<Array> call_operation(std::string_view name, const std::vector<Array>& arguments,
                                   const std::function<Values(Emitter&, std::span<const Value>)>& emit,
                                   Where where, std::span<const Graph> bodies = {});

@@ -73,9 +73,10 @@ Array from_numbers(const char* function, const Shape& shape, DType dtype, Where 
 
 // An Array that no operand goes into.
 template <class F>
-Array make(const char* name, std::span<const std::int64_t> words, Where where, const F& body) {
+Array make(const char* name, std::span<const std::int64_t> static_args, Where where, const F& body) {
   return invoke(
-      {name, words}, {}, [&](Emitter& emitter, std::span<const Value>) { return body(emitter); }, where);
+      {name, static_args}, {}, [&](Emitter& emitter, std::span<const Value>) { return body(emitter); },
+      where);
 }
 
 }  // namespace
@@ -135,8 +136,8 @@ Array ones_like(const Array& x, Where where) {
 }
 
 Array arange(std::int64_t n, DType dtype, Where where) {
-  const std::int64_t words[] = {n, static_cast<std::int64_t>(dtype)};
-  return make("arange", words, where, [&](Emitter& emitter) {
+  const std::int64_t static_args[] = {n, static_cast<std::int64_t>(dtype)};
+  return make("arange", static_args, where, [&](Emitter& emitter) {
     return ops::iota(emitter, Type(dtype, {std::max<std::int64_t>(n, 0)}), 0);
   });
 }
@@ -182,8 +183,8 @@ Array linspace(double start, double stop, std::int64_t count, DType dtype, Where
 }
 
 Array eye(std::int64_t n, DType dtype, Where where) {
-  const std::int64_t words[] = {n, static_cast<std::int64_t>(dtype)};
-  return make("eye", words, where, [&](Emitter& emitter) {
+  const std::int64_t static_args[] = {n, static_cast<std::int64_t>(dtype)};
+  return make("eye", static_args, where, [&](Emitter& emitter) {
     const Type type(i64, {n, n});
     const Value rows = ops::iota(emitter, type, 0);
     return ops::convert_element_type(ops::eq(rows, ops::iota(emitter, type, 1)), dtype);
@@ -191,10 +192,10 @@ Array eye(std::int64_t n, DType dtype, Where where) {
 }
 
 Array one_hot(const Array& indices, std::int64_t depth, DType dtype, Where where) {
-  const std::int64_t words[] = {depth, static_cast<std::int64_t>(dtype)};
+  const std::int64_t static_args[] = {depth, static_cast<std::int64_t>(dtype)};
   const Input operands[] = {indices};
   return invoke(
-      {"one_hot", words}, operands,
+      {"one_hot", static_args}, operands,
       [&](Emitter& emitter, std::span<const Value> v) {
         Shape shape = v[0].shape();
         shape.push_back(depth);

@@ -187,10 +187,10 @@ Array Array::to(const eager::BackwardExecutor<Tensor>& executor, Where where) co
   const std::uint32_t given = device_of(*this), device = executor.current_placement().device;
   const std::uint32_t from = given != unknown_device ? given : 0;
   if (from == device) return *this;
-  const std::int64_t words[] = {device, from};
+  const std::int64_t static_args[] = {device, from};
   const Input operands[] = {*this};
   return invoke(
-      {"device_put", words, true}, operands,
+      {"device_put", static_args, true}, operands,
       [&](Emitter&, std::span<const Value> v) {
         return ops::device_put(v[0], device_name(device), device_name(from));
       },

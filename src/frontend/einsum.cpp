@@ -277,11 +277,11 @@ Value einsum_of(const Spec& spec, std::span<const Value> v) {
 }
 
 Array contract(const Array& x, const Array& y, const Ints& of_x, const Ints& of_y, Where where) {
-  Ints words = of_x;
-  words.insert(words.end(), of_y.begin(), of_y.end());
+  Ints static_args = of_x;
+  static_args.insert(static_args.end(), of_y.begin(), of_y.end());
   const Input operands[] = {x, y};
   return invoke(
-      {"tensordot", words}, operands,
+      {"tensordot", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const DType common = promote(v[0].dtype(), v[1].dtype());
         const Value left = convert(v[0], common);
@@ -294,16 +294,16 @@ Array contract(const Array& x, const Array& y, const Ints& of_x, const Ints& of_
 
 Array einsum(std::string_view spec, std::span<const Array> operands, Where where) {
   const Spec parsed = Parser(spec, operands, where).parse();
-  Ints words;
+  Ints static_args;
   for (std::size_t begin = 0; begin < spec.size(); begin += sizeof(std::int64_t)) {
     std::int64_t word = 0;
     std::memcpy(&word, spec.data() + begin, std::min(sizeof word, spec.size() - begin));
-    words.push_back(word);
+    static_args.push_back(word);
   }
   const std::vector<Input> inputs(operands.begin(), operands.end());
   return invoke(
-      {"einsum", words}, inputs, [&](Emitter&, std::span<const Value> v) { return einsum_of(parsed, v); },
-      where);
+      {"einsum", static_args}, inputs,
+      [&](Emitter&, std::span<const Value> v) { return einsum_of(parsed, v); }, where);
 }
 
 Array tensordot(const Array& x, const Array& y, std::int64_t axes, Where where) {

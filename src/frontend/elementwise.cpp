@@ -214,9 +214,9 @@ Array polygamma(std::int64_t n, const Array& x, Where where) {
   }
   if (n == 0) return digamma(x, where);
   const Input operands[] = {x};
-  const std::int64_t words[] = {n};
+  const std::int64_t static_args[] = {n};
   return invoke(
-      {"polygamma", words}, operands,
+      {"polygamma", static_args}, operands,
       [n](Emitter&, std::span<const Value> v) {
         return ops::polygamma(convert(v[0], inexact(v[0].dtype())), n);
       },
@@ -287,9 +287,9 @@ Array softplus(const Array& x, Where where) {
 
 Array integer_pow(const Array& x, std::int64_t y, Where where) {
   const Input operands[] = {x};
-  const std::int64_t words[] = {y};
+  const std::int64_t static_args[] = {y};
   return invoke(
-      {"integer_pow", words}, operands,
+      {"integer_pow", static_args}, operands,
       [y](Emitter&, std::span<const Value> v) {
         return ops::integer_pow(y < 0 ? convert(v[0], inexact(v[0].dtype())) : v[0], y);
       },

@@ -49,11 +49,11 @@ Value solved_for(const char* name, Value a, Value b, bool left_side, const F& so
 }
 
 template <class F>
-Array equation(const char* name, const Array& a, const Array& b, std::span<const std::int64_t> words,
+Array equation(const char* name, const Array& a, const Array& b, std::span<const std::int64_t> static_args,
                bool left_side, Where where, const F& solved) {
   const Input operands[] = {a, b};
   return invoke(
-      {name, words}, operands,
+      {name, static_args}, operands,
       [&](Emitter&, std::span<const Value> v) { return solved_for(name, v[0], v[1], left_side, solved); },
       where);
 }

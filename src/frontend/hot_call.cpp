@@ -31,7 +31,7 @@ std::optional<std::uint32_t> grads_of(const Context& c, std::span<const Input> o
 // May calls be replayed? Not under modes that observe every operation.
 bool knows_calls(const Context& c, const Call& call, std::span<const Input> operands) {
   return c.hot_on && c.lazy == 0 && !c.watches && !call.moves && operands.size() <= max_operands &&
-         call.words.size() <= max_words;
+         call.static_args.size() <= max_static_args;
 }
 
 // See Context::lowest.
@@ -199,11 +199,11 @@ RecordedCall::RecordedCall(const ComingCall& coming, const eager::RecordedGraph&
                            const Specialization* its)
     : name(coming.call.name),
       num_operands(static_cast<std::uint16_t>(coming.operands.size())),
-      num_words(static_cast<std::uint16_t>(coming.call.words.size())),
+      num_static_args(static_cast<std::uint16_t>(coming.call.static_args.size())),
       grads(coming.grads),
       specialization(its),
       graph(its_graph) {
-  std::copy(coming.call.words.begin(), coming.call.words.end(), words.begin());
+  std::copy(coming.call.static_args.begin(), coming.call.static_args.end(), static_args.begin());
   for (std::size_t i = 0; i < num_operands; ++i) types[i] = coming.operands[i].tensor->type().identity();
 }
 

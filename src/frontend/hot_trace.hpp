@@ -39,11 +39,11 @@ struct alignas(64) RecordedCall {
   const char* name = nullptr;   // null: unknown
   const void* token = nullptr;  // of its operation, like the next members
   std::uint32_t first_operand = 0, first_value = 0;
-  std::uint16_t num_operands = 0, num_words = 0;
+  std::uint16_t num_operands = 0, num_static_args = 0;
   std::uint32_t grads = 0;
   std::array<const void*, max_operands> types{};
   const eager::detail::Specialization* specialization = nullptr;
-  std::array<std::int64_t, max_words> words{};
+  std::array<std::int64_t, max_static_args> static_args{};
   std::optional<eager::RecordedGraph> graph;  // keeps the specialization alive
 
   RecordedCall() = default;
@@ -51,9 +51,10 @@ struct alignas(64) RecordedCall {
                const eager::detail::Specialization* its);
   /// Operands are compared by their types alone.
   bool is(const Call& call, std::span<const Input> operands) const {
-    if (name != call.name || num_operands != operands.size() || num_words != call.words.size()) return false;
-    for (std::size_t i = 0; i < num_words; ++i)
-      if (words[i] != call.words[i]) return false;
+    if (name != call.name || num_operands != operands.size() || num_static_args != call.static_args.size())
+      return false;
+    for (std::size_t i = 0; i < num_static_args; ++i)
+      if (static_args[i] != call.static_args[i]) return false;
     for (std::size_t i = 0; i < num_operands; ++i)
       if (types[i] != operands[i].tensor->type().identity()) return false;
     return true;

@@ -33,10 +33,10 @@ Array triangle(const char* name, const Array& x, std::int64_t k, Where where, Ke
     refuse(ErrorKind::type, name, detail::str("expected an Array of two axes or more, got ", x.type()),
            where);
   }
-  const std::int64_t words[] = {k};
+  const std::int64_t static_args[] = {k};
   const Input operands[] = {x};
   return invoke(
-      {name, words}, operands,
+      {name, static_args}, operands,
       [&](Emitter& emitter, std::span<const Value> v) {
         const auto rank = static_cast<std::int64_t>(v[0].rank());
         // Positions have the size of x's elements, so that one pass processes both, but i32 must hold them. A
@@ -86,28 +86,28 @@ Array dynamic_update_slice(const Array& x, const Array& update, std::span<const 
 
 Array scatter_add(const Array& x, const Array& indices, const Array& updates, std::int64_t axis,
                   Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x, "scatter_add", where)};
+  const std::int64_t static_args[] = {normal_axis(axis, x, "scatter_add", where)};
   const Input operands[] = {x, indices, updates};
   return invoke(
-      {"scatter_add", words}, operands,
+      {"scatter_add", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const DType common = promote(v[0].dtype(), v[2].dtype());
         const Value into = convert(v[0], common);
-        return ops::scatter_add(into, v[1], convert(v[2], common), words[0]);
+        return ops::scatter_add(into, v[1], convert(v[2], common), static_args[0]);
       },
       where);
 }
 
 Array scatter_add_along_axis(const Array& x, const Array& indices, const Array& updates, std::int64_t axis,
                              Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x, "scatter_add_along_axis", where)};
+  const std::int64_t static_args[] = {normal_axis(axis, x, "scatter_add_along_axis", where)};
   const Input operands[] = {x, indices, updates};
   return invoke(
-      {"scatter_add_along_axis", words}, operands,
+      {"scatter_add_along_axis", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const DType common = promote(v[0].dtype(), v[2].dtype());
         const Value into = convert(v[0], common);
-        return ops::scatter_add_along_axis(into, v[1], convert(v[2], common), words[0]);
+        return ops::scatter_add_along_axis(into, v[1], convert(v[2], common), static_args[0]);
       },
       where);
 }
@@ -119,12 +119,13 @@ Array pad(const Array& x, std::span<const PadWidth> widths, const ArrayLike& val
                        widths.size()),
            where);
   }
-  Ints words;
-  for (const PadWidth& width : widths) words.insert(words.end(), {width.low, width.high, width.interior});
+  Ints static_args;
+  for (const PadWidth& width : widths)
+    static_args.insert(static_args.end(), {width.low, width.high, width.interior});
   const Operand padding("pad", value, x.dtype());
   const Input operands[] = {x, padding.input()};
   return invoke(
-      {"pad", words}, operands,
+      {"pad", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const DType common = promote(v[0].dtype(), v[1].dtype());
         IntLists config;

@@ -18,19 +18,20 @@ std::size_t home(const Call& call, std::span<const Input> operands) {
   for (const Input& operand : operands)
     mixed = mixed * 0x9e3779b97f4a7c15ULL +
             (reinterpret_cast<std::uintptr_t>(operand.tensor->type().identity()) >> 4);
-  for (const std::int64_t word : call.words)
-    mixed = (mixed ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15ULL;
+  for (const std::int64_t arg : call.static_args)
+    mixed = (mixed ^ static_cast<std::uint64_t>(arg)) * 0x9e3779b97f4a7c15ULL;
   mixed *= 0x9e3779b97f4a7c15ULL;
   return (mixed >> 40) & (Context::cache_size - 1);
 }
 
 bool same(const CacheEntry& entry, const Call& call, std::span<const Input> operands) {
-  if (entry.name != call.name || entry.num_types != operands.size() || entry.num_words != call.words.size())
+  if (entry.name != call.name || entry.num_types != operands.size() ||
+      entry.num_static_args != call.static_args.size())
     return false;
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (entry.types[i] != operands[i].tensor->type().identity()) return false;
-  for (std::size_t i = 0; i < call.words.size(); ++i)
-    if (entry.words[i] != call.words[i]) return false;
+  for (std::size_t i = 0; i < call.static_args.size(); ++i)
+    if (entry.static_args[i] != call.static_args[i]) return false;
   return true;
 }
 
@@ -119,7 +120,7 @@ const eager::RecordedGraph& kept_graph(Context& c, const Call& call, std::span<c
   append(call.name);
   append(operands.size());
   for (const Input& operand : operands) append(operand.tensor->type().identity());
-  for (const std::int64_t word : call.words) append(word);
+  for (const std::int64_t arg : call.static_args) append(arg);
   if (const eager::RecordedGraph* const found = c.graphs.find(key)) return *found;
   return c.graphs.keep(std::move(key), make_graph(call, input_types(operands), build));
 }
@@ -132,13 +133,13 @@ CacheEntry* fill(std::optional<CacheEntry>& made, Context& c, const Call& call,
   CacheEntry& entry = made.emplace();
   entry.graph = kept_graph(c, call, operands, build);
   if (c.cpu != nullptr && c.lazy == 0 && here) entry.executable = &compiled(*c.cpu, *entry.graph);
-  const bool cacheable = operands.size() <= max_operands && call.words.size() <= max_words;
+  const bool cacheable = operands.size() <= max_operands && call.static_args.size() <= max_static_args;
   if (!cacheable || c.host.executor() != executor) return &entry;
   entry.name = call.name;
   entry.num_types = operands.size();
-  entry.num_words = call.words.size();
+  entry.num_static_args = call.static_args.size();
   for (std::size_t i = 0; i < operands.size(); ++i) entry.types[i] = operands[i].tensor->type().identity();
-  std::copy(call.words.begin(), call.words.end(), entry.words.begin());
+  std::copy(call.static_args.begin(), call.static_args.end(), entry.static_args.begin());
   return keep(c, call, operands, std::move(entry));
 }
 
@@ -270,7 +271,7 @@ Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildM
 
 // The device of the results of a call on traced Arrays.
 std::uint32_t device_of_traced(std::span<const Input> operands, const Call& call, Where where) {
-  if (call.moves) return static_cast<std::uint32_t>(call.words[0]);
+  if (call.moves) return static_cast<std::uint32_t>(call.static_args[0]);
   try {
     return traced_device(operands, call.name);
   } catch (const Error& error) {
@@ -364,7 +365,7 @@ namespace {
     eager::detail::ShortArray<const Tensor*, max_operands> inputs(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].tensor;
     if (call.moves) [[unlikely]] {
-      body.tensor = moved(*inputs[0], static_cast<std::uint32_t>(call.words[0]), *c.host.executor());
+      body.tensor = moved(*inputs[0], static_cast<std::uint32_t>(call.static_args[0]), *c.host.executor());
     } else if (c.watches && c.recorder.options().profile != nullptr) [[unlikely]] {
       run_profiled(c, *graph, *executable, inputs.span(), body.tensor, call.name, where, device);
     } else {

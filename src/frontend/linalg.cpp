@@ -55,9 +55,9 @@ std::tuple<Array, Array, Array> svd(const Array& x, Where where) {
 }
 
 Array solve_triangular(const Array& a, const Array& b, const Triangle& how, Where where) {
-  const std::int64_t words[] = {how.lower ? 1 : 0, how.transpose ? 1 : 0, how.conjugate ? 1 : 0,
-                                how.unit_diagonal ? 1 : 0, how.left_side ? 1 : 0};
-  return equation("linalg.solve_triangular", a, b, words, how.left_side, where,
+  const std::int64_t static_args[] = {how.lower ? 1 : 0, how.transpose ? 1 : 0, how.conjugate ? 1 : 0,
+                                      how.unit_diagonal ? 1 : 0, how.left_side ? 1 : 0};
+  return equation("linalg.solve_triangular", a, b, static_args, how.left_side, where,
                   [&](Value matrix, Value sides, const Shape& batch) {
                     return ops::triangular_solve(with_batch(matrix, batch, 2), sides,
                                                  {.left_side = how.left_side,
@@ -69,8 +69,8 @@ Array solve_triangular(const Array& a, const Array& b, const Triangle& how, Wher
 }
 
 Array cho_solve(const Array& factor, const Array& b, bool lower, Where where) {
-  const std::int64_t words[] = {lower ? 1 : 0};
-  return equation("linalg.cho_solve", factor, b, words, true, where,
+  const std::int64_t static_args[] = {lower ? 1 : 0};
+  return equation("linalg.cho_solve", factor, b, static_args, true, where,
                   [&](Value matrix, Value sides, const Shape& batch) {
                     const Value f = with_batch(matrix, batch, 2);
                     const ops::TriangularSolve is{.left_side = true, .lower = lower};
@@ -84,11 +84,11 @@ Array cho_solve(const Array& factor, const Array& b, bool lower, Where where) {
 
 Array vector_norm(const Array& x, double ord, const Axes& axes, bool keepdims, Where where) {
   const Ints list = frontend_detail::normal_axes(axes, x, "linalg.norm", where);
-  Ints words{std::bit_cast<std::int64_t>(ord), keepdims ? 1 : 0};
-  words.insert(words.end(), list.begin(), list.end());
+  Ints static_args{std::bit_cast<std::int64_t>(ord), keepdims ? 1 : 0};
+  static_args.insert(static_args.end(), list.begin(), list.end());
   const Input operands[] = {x};
   return invoke(
-      {"linalg.norm", words}, operands,
+      {"linalg.norm", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const Value reduced = frontend_detail::norm_of(number(v[0]), ord, list);
         return keepdims && !list.empty() ? ops::expand_dims(reduced, list) : reduced;

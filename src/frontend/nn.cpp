@@ -29,11 +29,11 @@ Value number_like(Value x, double number) { return ops::full_like(x, number); }
 // body(x), distinguished by a number among others of its name.
 template <class F>
 Array with_number(const char* name, const ArrayLike& like, double number, const F& body) {
-  const std::int64_t words[] = {std::bit_cast<std::int64_t>(number)};
+  const std::int64_t static_args[] = {std::bit_cast<std::int64_t>(number)};
   const Array x = array_of(like);
   const Input operands[] = {x};
   return invoke(
-      {name, words}, operands,
+      {name, static_args}, operands,
       [&](Emitter&, std::span<const Value> v) { return body(convert(v[0], inexact(v[0].dtype()))); },
       like.where());
 }
@@ -162,11 +162,11 @@ Array standardize(const ArrayLike& like, const Axes& axes, double epsilon) {
   const Ints list = normal_axes(axes, x, "standardize", where);
   if (is_complex(x.dtype()))
     refuse(ErrorKind::type, "standardize", frontend_detail::expected_real(x.type()), where);
-  Ints words{std::bit_cast<std::int64_t>(epsilon)};
-  words.insert(words.end(), list.begin(), list.end());
+  Ints static_args{std::bit_cast<std::int64_t>(epsilon)};
+  static_args.insert(static_args.end(), list.begin(), list.end());
   const Input operands[] = {x};
   return invoke(
-      {"standardize", words}, operands,
+      {"standardize", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const DType result = inexact(v[0].dtype());
         // Numbers of 16 bits as f32, which holds their sums.

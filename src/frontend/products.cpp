@@ -129,12 +129,12 @@ Array kron(const ArrayLike& x, const ArrayLike& y) {
 }
 
 Array cross(const ArrayLike& left, const ArrayLike& right, std::int64_t axis) {
-  const std::int64_t words[] = {axis};
+  const std::int64_t static_args[] = {axis};
   const Where where = left.where();
   const Array x = Operand::beside("cross", left, right), y = Operand::beside("cross", right, left);
   const Input operands[] = {x, y};
   return invoke(
-      {"cross", words}, operands,
+      {"cross", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const DType common = promote(v[0].dtype(), v[1].dtype());
         const auto along = [&](Value a) {

@@ -157,11 +157,11 @@ void require_floating(const char* name, DType dtype, Where where) {
 template <class F>
 Array draw(const char* name, const Array& key, std::span<const std::int64_t> first, const Shape& shape,
            Where where, const F& body) {
-  Ints words(first.begin(), first.end());
-  words.insert(words.end(), shape.begin(), shape.end());
+  Ints static_args(first.begin(), first.end());
+  static_args.insert(static_args.end(), shape.begin(), shape.end());
   const Input operands[] = {key};
   return invoke(
-      {name, words}, operands, [&](Emitter&, std::span<const Value> v) { return body(v[0]); }, where);
+      {name, static_args}, operands, [&](Emitter&, std::span<const Value> v) { return body(v[0]); }, where);
 }
 
 }  // namespace
@@ -180,23 +180,23 @@ Array split(const Array& key, std::int64_t count, Where where) {
 }
 
 Array bits(const Array& key, const Shape& shape, DType dtype, Where where) {
-  const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
-  return draw("random.bits", key, words, shape, where,
+  const std::int64_t static_args[] = {static_cast<std::int64_t>(dtype)};
+  return draw("random.bits", key, static_args, shape, where,
               [&](Value k) { return ops::random_bits(k, shape, dtype); });
 }
 
 Array uniform(const Array& key, const Shape& shape, DType dtype, double low, double high, Where where) {
   require_floating("random.uniform", dtype, where);
-  const std::int64_t words[] = {static_cast<std::int64_t>(dtype), std::bit_cast<std::int64_t>(low),
-                                std::bit_cast<std::int64_t>(high)};
-  return draw("random.uniform", key, words, shape, where,
+  const std::int64_t static_args[] = {static_cast<std::int64_t>(dtype), std::bit_cast<std::int64_t>(low),
+                                      std::bit_cast<std::int64_t>(high)};
+  return draw("random.uniform", key, static_args, shape, where,
               [&](Value k) { return between(k, shape, dtype, low, high); });
 }
 
 Array normal(const Array& key, const Shape& shape, DType dtype, Where where) {
   require_floating("random.normal", dtype, where);
-  const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
-  return draw("random.normal", key, words, shape, where, [&](Value k) {
+  const std::int64_t static_args[] = {static_cast<std::int64_t>(dtype)};
+  return draw("random.normal", key, static_args, shape, where, [&](Value k) {
     const double above =
         dtype == f64 ? std::nextafter(-1.0, 0.0) : static_cast<double>(std::nextafterf(-1.0F, 0.0F));
     const Value u = ops::erf_inv(between(k, shape, dtype, above, 1.0));
@@ -217,8 +217,8 @@ Array randint(const Array& key, const Shape& shape, std::int64_t low, std::int64
                        " and ", high),
            where);
   }
-  const std::int64_t words[] = {static_cast<std::int64_t>(dtype), low, high};
-  return draw("random.randint", key, words, shape, where, [&](Value k) {
+  const std::int64_t static_args[] = {static_cast<std::int64_t>(dtype), low, high};
+  return draw("random.randint", key, static_args, shape, where, [&](Value k) {
     const Value offset = offset_below(k, shape, dtype, span);
     const Value number = offset + whole_like(offset, static_cast<std::uint64_t>(low));
     return ops::convert_element_type(number, dtype);
@@ -234,13 +234,13 @@ Array permutation(const Array& key, std::int64_t n, Where where) {
 
 Array permutation(const Array& key, const Array& x, std::int64_t axis, Where where) {
   require_one_key("random.permutation", key, where);
-  const std::int64_t words[] = {normal_axis(axis, x, "random.permutation", where)};
+  const std::int64_t static_args[] = {normal_axis(axis, x, "random.permutation", where)};
   const Input operands[] = {key, x};
   return invoke(
-      {"random.permutation", words}, operands,
+      {"random.permutation", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        const std::int64_t n = v[1].shape()[static_cast<std::size_t>(words[0])];
-        return n == 0 ? v[1] : ops::take(v[1], shuffled(v[0], n), words[0]);
+        const std::int64_t n = v[1].shape()[static_cast<std::size_t>(static_args[0])];
+        return n == 0 ? v[1] : ops::take(v[1], shuffled(v[0], n), static_args[0]);
       },
       where);
 }
@@ -275,8 +275,9 @@ Array bernoulli(const Array& key, const ArrayLike& p, const Shape& drawn) {
 
 Array gumbel(const Array& key, const Shape& shape, DType dtype, Where where) {
   require_floating("random.gumbel", dtype, where);
-  const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
-  return draw("random.gumbel", key, words, shape, where, [&](Value k) { return gumbel_of(k, shape, dtype); });
+  const std::int64_t static_args[] = {static_cast<std::int64_t>(dtype)};
+  return draw("random.gumbel", key, static_args, shape, where,
+              [&](Value k) { return gumbel_of(k, shape, dtype); });
 }
 
 namespace {
@@ -299,11 +300,11 @@ Array categorical_of(const Array& key, const Array& logits, std::int64_t axis, c
   drawn.resize(drawn.size() - batch.size());
   const std::int64_t along = at + static_cast<std::int64_t>(drawn.size());
   drawn.insert(drawn.end(), logits.shape().begin(), logits.shape().end());
-  Ints words{along};
-  words.insert(words.end(), drawn.begin(), drawn.end());
+  Ints static_args{along};
+  static_args.insert(static_args.end(), drawn.begin(), drawn.end());
   const Input operands[] = {key, logits};
   return invoke(
-      {name, words}, operands,
+      {name, static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const Value noise = gumbel_of(v[0], drawn, v[1].dtype());
         return ops::argmax(noise + broadcast(v[1], drawn), along);
@@ -322,8 +323,8 @@ Array categorical(const Array& key, const Array& logits, std::int64_t axis, cons
 
 Array exponential(const Array& key, const Shape& shape, DType dtype, Where where) {
   require_floating("random.exponential", dtype, where);
-  const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
-  return draw("random.exponential", key, words, shape, where,
+  const std::int64_t static_args[] = {static_cast<std::int64_t>(dtype)};
+  return draw("random.exponential", key, static_args, shape, where,
               [&](Value k) { return -ops::log1p(-fraction(k, shape, dtype)); });
 }
 
@@ -334,9 +335,9 @@ Array truncated_normal(const Array& key, double low, double high, const Shape& s
     refuse(ErrorKind::invalid_argument, "random.truncated_normal",
            detail::str("expected low < high, got ", low, " and ", high), where);
   }
-  const std::int64_t words[] = {static_cast<std::int64_t>(dtype), std::bit_cast<std::int64_t>(low),
-                                std::bit_cast<std::int64_t>(high)};
-  return draw("random.truncated_normal", key, words, shape, where, [&](Value k) {
+  const std::int64_t static_args[] = {static_cast<std::int64_t>(dtype), std::bit_cast<std::int64_t>(low),
+                                      std::bit_cast<std::int64_t>(high)};
+  return draw("random.truncated_normal", key, static_args, shape, where, [&](Value k) {
     const double root = std::sqrt(2.0);
     const auto rounded = [&](double x) {
       return dtype == f64 ? x : static_cast<double>(static_cast<float>(x));

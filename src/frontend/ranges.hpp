@@ -28,7 +28,7 @@ class Ranges {
   Ranges(std::string_view function, const Array& x, std::span<const Slice> parts, Where where);
   std::span<const Range> list() const { return ranges_; }
   /// Static arguments that identify the ranges.
-  Ints words() const;
+  Ints static_args() const;
 
  private:
   std::vector<Range> ranges_;

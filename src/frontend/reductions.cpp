@@ -65,12 +65,13 @@ Value spread(Value reduced, const Ints& axes, const Shape& shape) {
 template <class F>
 Array reduce(const char* name, const Array& x, const Axes& axes, bool keepdims, Where where, const F& body,
              std::int64_t extra = 0) {
-  const std::int64_t words[] = {mask_of(axes, rank_of(x, name, where), name, where), keepdims ? 1 : 0, extra};
+  const std::int64_t static_args[] = {mask_of(axes, rank_of(x, name, where), name, where), keepdims ? 1 : 0,
+                                      extra};
   const Input operands[] = {x};
   return invoke(
-      {name, words}, operands,
+      {name, static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        const Ints list = axes_of(words[0]);
+        const Ints list = axes_of(static_args[0]);
         const Value reduced = body(v[0], list);
         return keepdims && !list.empty() ? ops::expand_dims(reduced, list) : reduced;
       },
@@ -104,12 +105,12 @@ using ArgReduction = Value (*)(Value, std::int64_t, DType, Where);
 
 Array arg(const char* name, ArgReduction reduction, const Array& x, std::optional<std::int64_t> axis,
           Where where) {
-  const std::int64_t words[] = {axis ? normal_axis(*axis, x, name, where) : -1};
+  const std::int64_t static_args[] = {axis ? normal_axis(*axis, x, name, where) : -1};
   const Input operands[] = {x};
   return invoke(
-      {name, words}, operands,
+      {name, static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        if (words[0] >= 0) return reduction(v[0], words[0], i32, Where{});
+        if (static_args[0] >= 0) return reduction(v[0], static_args[0], i32, Where{});
         return reduction(ops::reshape(v[0], {v[0].type().size()}), 0, i32, Where{});
       },
       where);
@@ -120,13 +121,13 @@ using Cumulative = Value (*)(Value, std::int64_t, bool, Where);
 template <Cumulative F>
 Array cumulative(const char* name, const Array& x, std::int64_t axis, bool reverse, Where where,
                  bool needs_inexact = false) {
-  const std::int64_t words[] = {normal_axis(axis, x, name, where), reverse ? 1 : 0};
+  const std::int64_t static_args[] = {normal_axis(axis, x, name, where), reverse ? 1 : 0};
   const Input operands[] = {x};
   return invoke(
-      {name, words}, operands,
+      {name, static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const Value number = as_number(v[0]);
-        return F(needs_inexact ? convert(number, inexact(number.dtype())) : number, words[0], reverse,
+        return F(needs_inexact ? convert(number, inexact(number.dtype())) : number, static_args[0], reverse,
                  Where{});
       },
       where);

@@ -37,11 +37,12 @@ Ranges::Ranges(std::string_view function, const Array& x, std::span<const Slice>
     ranges_.push_back(range_of(parts[i], x.shape()[i], function, where));
 }
 
-Ints Ranges::words() const {
-  Ints words;
+Ints Ranges::static_args() const {
+  Ints static_args;
   for (const Range& range : ranges_)
-    words.insert(words.end(), {range.start, range.limit, range.reversed ? -range.step : range.step});
-  return words;
+    static_args.insert(static_args.end(),
+                       {range.start, range.limit, range.reversed ? -range.step : range.step});
+  return static_args;
 }
 
 Value part_of(Value x, std::span<const Range> ranges) {
@@ -72,13 +73,13 @@ using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::require_value;
 
-// One operand, static arguments that are words already.
+// A call with one operand, and static arguments that are numbers already.
 template <class F>
-Array shaped(const char* name, const Array& x, std::span<const std::int64_t> words, Where where,
+Array shaped(const char* name, const Array& x, std::span<const std::int64_t> static_args, Where where,
              const F& body) {
   const Input operands[] = {x};
   return invoke(
-      {name, words}, operands, [&](Emitter&, std::span<const Value> v) { return body(v[0]); }, where);
+      {name, static_args}, operands, [&](Emitter&, std::span<const Value> v) { return body(v[0]); }, where);
 }
 
 // Extent -1 filled in, but beside an extent of 0, where it may be any.
@@ -191,8 +192,8 @@ Array broadcast_to(const Array& x, const Shape& shape, Where where) {
 Array repeat(const Array& x, std::int64_t count, std::int64_t axis, Where where) {
   const std::int64_t at = normal_axis(axis, x, "repeat", where);
   require_count(count, "repeat", where);
-  const std::int64_t words[] = {count, at};
-  return shaped("repeat", x, words, where, [&](Value v) {
+  const std::int64_t static_args[] = {count, at};
+  return shaped("repeat", x, static_args, where, [&](Value v) {
     Shape shape = v.shape(), wide = shape;
     Ints places;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(shape.size()); ++i)
@@ -238,8 +239,8 @@ Array roll(const Array& x, std::int64_t shift, std::int64_t axis, Where where) {
   const Shape& shape = x.shape();
   const std::int64_t extent = shape[static_cast<std::size_t>(at)];
   const std::int64_t by = extent == 0 ? 0 : (shift % extent + extent) % extent;
-  const std::int64_t words[] = {by, at};
-  return shaped("roll", x, words, where, [&](Value v) {
+  const std::int64_t static_args[] = {by, at};
+  return shaped("roll", x, static_args, where, [&](Value v) {
     if (by == 0) return v;
     Ints start(shape.size(), 0), middle = start, end(shape.begin(), shape.end()), last = end;
     const auto k = static_cast<std::size_t>(at);
@@ -256,13 +257,13 @@ Array roll(const Array& x, std::int64_t shift, Where where) {
 Array concatenate(std::span<const Array> parts, std::int64_t axis, Where where) {
   if (parts.empty())
     refuse(ErrorKind::invalid_argument, "concatenate", "expected at least one Array, got none", where);
-  const std::int64_t words[] = {normal_axis(axis, parts[0], "concatenate", where)};
+  const std::int64_t static_args[] = {normal_axis(axis, parts[0], "concatenate", where)};
   std::vector<Input> operands;
   for (const Array& part : parts) operands.emplace_back(part);
   return invoke(
-      {"concatenate", words}, operands,
+      {"concatenate", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
-        return ops::concatenate(promoted(v, v[0].dtype()), words[0]);
+        return ops::concatenate(promoted(v, v[0].dtype()), static_args[0]);
       },
       where);
 }
@@ -270,7 +271,8 @@ Array concatenate(std::span<const Array> parts, std::int64_t axis, Where where) 
 Array stack(std::span<const Array> parts, std::int64_t axis, Where where) {
   if (parts.empty())
     refuse(ErrorKind::invalid_argument, "stack", "expected at least one Array, got none", where);
-  const std::int64_t words[] = {normal_axis(axis, rank_of(parts[0], "stack", where) + 1, "stack", where)};
+  const std::int64_t static_args[] = {
+      normal_axis(axis, rank_of(parts[0], "stack", where) + 1, "stack", where)};
   std::vector<Input> operands;
   for (const Array& part : parts) {
     require_value(part, "stack", where);
@@ -281,11 +283,11 @@ Array stack(std::span<const Array> parts, std::int64_t axis, Where where) {
     operands.emplace_back(part);
   }
   return invoke(
-      {"stack", words}, operands,
+      {"stack", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         std::vector<Value> values = promoted(v, v[0].dtype());
-        for (Value& value : values) value = ops::expand_dims(value, {words[0]});
-        return ops::concatenate(values, words[0]);
+        for (Value& value : values) value = ops::expand_dims(value, {static_args[0]});
+        return ops::concatenate(values, static_args[0]);
       },
       where);
 }
@@ -308,7 +310,7 @@ std::vector<Array> split(const Array& x, std::int64_t parts, std::int64_t axis, 
 
 Array slice(const Array& x, std::span<const Slice> parts, Where where) {
   const Ranges ranges("slice", x, parts, where);
-  return shaped("slice", x, ranges.words(), where,
+  return shaped("slice", x, ranges.static_args(), where,
                 [&](Value v) { return frontend_detail::part_of(v, ranges.list()); });
 }
 
@@ -317,19 +319,20 @@ Array Array::slice(std::initializer_list<Slice> parts, Where where) const {
 }
 
 Array take(const Array& x, const Array& indices, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x, "take", where)};
+  const std::int64_t static_args[] = {normal_axis(axis, x, "take", where)};
   const Input operands[] = {x, indices};
   return invoke(
-      {"take", words}, operands,
-      [&](Emitter&, std::span<const Value> v) { return ops::take(v[0], v[1], words[0]); }, where);
+      {"take", static_args}, operands,
+      [&](Emitter&, std::span<const Value> v) { return ops::take(v[0], v[1], static_args[0]); }, where);
 }
 
 Array take_along_axis(const Array& x, const Array& indices, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x, "take_along_axis", where)};
+  const std::int64_t static_args[] = {normal_axis(axis, x, "take_along_axis", where)};
   const Input operands[] = {x, indices};
   return invoke(
-      {"take_along_axis", words}, operands,
-      [&](Emitter&, std::span<const Value> v) { return ops::take_along_axis(v[0], v[1], words[0]); }, where);
+      {"take_along_axis", static_args}, operands,
+      [&](Emitter&, std::span<const Value> v) { return ops::take_along_axis(v[0], v[1], static_args[0]); },
+      where);
 }
 
 Array astype(const Array& x, DType dtype, Where where) {
@@ -340,8 +343,9 @@ Array astype(const Array& x, DType dtype, Where where) {
   } catch (const Error& error) {
     refuse(error.kind(), "astype", error.what(), where);
   }
-  const std::int64_t words[] = {static_cast<std::int64_t>(dtype)};
-  return shaped("astype", x, words, where, [&](Value v) { return ops::convert_element_type(v, dtype); });
+  const std::int64_t static_args[] = {static_cast<std::int64_t>(dtype)};
+  return shaped("astype", x, static_args, where,
+                [&](Value v) { return ops::convert_element_type(v, dtype); });
 }
 
 Array Array::to(DType dtype, Where where) const { return astype(*this, dtype, where); }

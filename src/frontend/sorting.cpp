@@ -33,25 +33,25 @@ Value last_axis_at(Value x, std::int64_t axis) {
 }  // namespace
 
 Array sort(const Array& x, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x, "sort", where)};
+  const std::int64_t static_args[] = {normal_axis(axis, x, "sort", where)};
   const Input operands[] = {x};
   return invoke(
-      {"sort", words}, operands,
-      [&](Emitter&, std::span<const Value> v) { return ops::sort(v[0], words[0]); }, where);
+      {"sort", static_args}, operands,
+      [&](Emitter&, std::span<const Value> v) { return ops::sort(v[0], static_args[0]); }, where);
 }
 
 Array argsort(const Array& x, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, x, "argsort", where)};
-  if (x.shape()[static_cast<std::size_t>(words[0])] > std::numeric_limits<std::int32_t>::max()) {
+  const std::int64_t static_args[] = {normal_axis(axis, x, "argsort", where)};
+  if (x.shape()[static_cast<std::size_t>(static_args[0])] > std::numeric_limits<std::int32_t>::max()) {
     refuse(ErrorKind::type, "argsort", detail::str("expected an extent that an i32 holds, got ", x.type()),
            where);
   }
   const Input operands[] = {x};
   return invoke(
-      {"argsort", words}, operands,
+      {"argsort", static_args}, operands,
       [&](Emitter& emitter, std::span<const Value> v) {
-        const Value positions = ops::iota(emitter, Type(i32, v[0].shape()), words[0]);
-        return ops::sort(std::array{v[0], positions}, words[0], 1)[1];
+        const Value positions = ops::iota(emitter, Type(i32, v[0].shape()), static_args[0]);
+        return ops::sort(std::array{v[0], positions}, static_args[0], 1)[1];
       },
       where);
 }
@@ -60,26 +60,27 @@ std::vector<Array> sort_all(std::span<const Array> operands, std::int64_t axis, 
                             Where where) {
   if (operands.empty())
     refuse(ErrorKind::invalid_argument, "sort_all", "expected at least one Array, got none", where);
-  const std::int64_t words[] = {normal_axis(axis, operands[0], "sort_all", where), num_keys};
+  const std::int64_t static_args[] = {normal_axis(axis, operands[0], "sort_all", where), num_keys};
   return invoke_many(
-      {"sort_all", words}, operands,
-      [&](Emitter&, std::span<const Value> v) { return ops::sort(v, words[0], words[1]); }, where);
+      {"sort_all", static_args}, operands,
+      [&](Emitter&, std::span<const Value> v) { return ops::sort(v, static_args[0], static_args[1]); },
+      where);
 }
 
 std::pair<Array, Array> sort_key_val(const Array& keys, const Array& values, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {normal_axis(axis, keys, "sort_key_val", where)};
+  const std::int64_t static_args[] = {normal_axis(axis, keys, "sort_key_val", where)};
   return pair_of(invoke_many(
-      {"sort_key_val", words}, std::array{keys, values},
-      [&](Emitter&, std::span<const Value> v) { return ops::sort(v, words[0], 1); }, where));
+      {"sort_key_val", static_args}, std::array{keys, values},
+      [&](Emitter&, std::span<const Value> v) { return ops::sort(v, static_args[0], 1); }, where));
 }
 
 std::pair<Array, Array> top_k(const Array& x, std::int64_t k, std::int64_t axis, Where where) {
-  const std::int64_t words[] = {k, normal_axis(axis, x, "top_k", where)};
+  const std::int64_t static_args[] = {k, normal_axis(axis, x, "top_k", where)};
   return pair_of(invoke_many(
-      {"top_k", words}, std::span(&x, 1),
+      {"top_k", static_args}, std::span(&x, 1),
       [&](Emitter&, std::span<const Value> v) {
-        Values both = ops::top_k(last_axis_at(v[0], words[1]), k);
-        for (Value& value : both) value = last_axis_at(value, words[1]);
+        Values both = ops::top_k(last_axis_at(v[0], static_args[1]), k);
+        for (Value& value : both) value = last_axis_at(value, static_args[1]);
         return both;
       },
       where));
@@ -89,18 +90,18 @@ Array median(const ArrayLike& like, std::optional<std::int64_t> axis, bool keepd
   const Where where = like.where();
   const Array x = array_of(like);
   require_value(x, "median", where);
-  const std::int64_t words[] = {axis ? normal_axis(*axis, x, "median", where) : -1, keepdims ? 1 : 0};
-  const std::int64_t count = axis ? x.shape()[static_cast<std::size_t>(words[0])] : x.size();
+  const std::int64_t static_args[] = {axis ? normal_axis(*axis, x, "median", where) : -1, keepdims ? 1 : 0};
+  const std::int64_t count = axis ? x.shape()[static_cast<std::size_t>(static_args[0])] : x.size();
   if (count == 0) {
     refuse(ErrorKind::type, "median",
            detail::str("expected an element to take the median of, got ", x.type()), where);
   }
   const Input operands[] = {x};
   return invoke(
-      {"median", words}, operands,
+      {"median", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         const Value number = convert(v[0], inexact(v[0].dtype()));
-        const std::int64_t at = axis ? words[0] : 0;
+        const std::int64_t at = axis ? static_args[0] : 0;
         const Value sorted = ops::sort(axis ? number : ops::reshape(number, {count}), at);
         const auto element = [&](std::int64_t place) {
           Ints start(sorted.rank(), 0), limit = sorted.shape();
@@ -133,10 +134,10 @@ Array searchsorted(const Array& sorted, const ArrayLike& values, std::string_vie
            detail::str("expected side \"left\" or \"right\", got ", detail::in_quotes(side)), where);
   }
   const Operand wanted("searchsorted", values, sorted.dtype());
-  const std::int64_t words[] = {side == "right" ? 1 : 0};
+  const std::int64_t static_args[] = {side == "right" ? 1 : 0};
   const Input operands[] = {sorted, wanted.input()};
   return invoke(
-      {"searchsorted", words}, operands,
+      {"searchsorted", static_args}, operands,
       [&](Emitter& emitter, std::span<const Value> v) {
         const DType common = promote(v[0].dtype(), v[1].dtype());
         const Value axis = convert(v[0], common), value = convert(v[1], common);
@@ -152,7 +153,8 @@ Array searchsorted(const Array& sorted, const ArrayLike& values, std::string_vie
         for (; step > 0 && n > 0; step /= 2) {
           const Value next = found + ops::full(emitter, places, static_cast<double>(step));
           const Value there = ops::take(axis, next - ops::full(emitter, places, 1.0), 0);
-          const Value fits = words[0] == 1 ? ops::logical_not(before(value, there)) : before(there, value);
+          const Value fits =
+              static_args[0] == 1 ? ops::logical_not(before(value, there)) : before(there, value);
           const Value inside = ops::le(next, ops::full(emitter, places, static_cast<double>(n)));
           found = ops::select_n(ops::logical_and(inside, fits), found, next);
         }

@@ -136,30 +136,31 @@ Subscripts::Subscripts(std::string_view function, const Array& x, std::span<cons
 }
 
 // The axes, their ranges and kinds; then the layout. An axis is 2 if indices select elements along it.
-Ints Subscripts::words() const {
-  Ints words{static_cast<std::int64_t>(ranges_.size())};
+Ints Subscripts::static_args() const {
+  Ints static_args{static_cast<std::int64_t>(ranges_.size())};
   for (std::size_t axis = 0; axis < ranges_.size(); ++axis) {
     const Range& range = ranges_[axis];
     const bool named =
         std::find(indexed_.begin(), indexed_.end(), static_cast<std::int64_t>(axis)) != indexed_.end();
-    words.insert(words.end(), {range.start, range.limit, range.reversed ? -range.step : range.step,
-                               named            ? 2
-                               : dropped_[axis] ? 1
-                                                : 0});
+    static_args.insert(static_args.end(),
+                       {range.start, range.limit, range.reversed ? -range.step : range.step,
+                        named            ? 2
+                        : dropped_[axis] ? 1
+                                         : 0});
   }
-  words.insert(words.end(), layout_.begin(), layout_.end());
-  return words;
+  static_args.insert(static_args.end(), layout_.begin(), layout_.end());
+  return static_args;
 }
 
-Subscripts::Subscripts(const Ints& words) {
-  const auto count = static_cast<std::size_t>(words[0]);
+Subscripts::Subscripts(const Ints& static_args) {
+  const auto count = static_cast<std::size_t>(static_args[0]);
   for (std::size_t axis = 0; axis < count; ++axis) {
-    const std::int64_t* const of_axis = words.data() + 1 + 4 * axis;
+    const std::int64_t* const of_axis = static_args.data() + 1 + 4 * axis;
     ranges_.push_back({of_axis[0], of_axis[1], std::abs(of_axis[2]), of_axis[2] < 0});
     dropped_.push_back(of_axis[3] == 1);
     if (of_axis[3] == 2) indexed_.push_back(static_cast<std::int64_t>(axis));
   }
-  layout_.assign(words.begin() + 1 + 4 * static_cast<std::ptrdiff_t>(count), words.end());
+  layout_.assign(static_args.begin() + 1 + 4 * static_cast<std::ptrdiff_t>(count), static_args.end());
 }
 
 Value Subscripts::part(Value x) const {

@@ -26,13 +26,13 @@ class Subscripts {
   Subscripts(std::string_view function, const Array& x, std::span<const Subscript> list);
   /// Parts of the first axes. Throws as Ranges.
   Subscripts(std::string_view function, const Array& x, std::span<const Slice> parts, Where where);
-  /// Restores the subscripts of words(), without indices().
-  explicit Subscripts(const Ints& words);
+  /// Restores the subscripts of static_args(), without indices().
+  explicit Subscripts(const Ints& static_args);
 
   /// The integer arrays, one for each axis that they index.
   const std::vector<Array>& indices() const { return indices_; }
   /// Static arguments that identify the subscripts, without indices. Never empty.
-  Ints words() const;
+  Ints static_args() const;
 
   /// Reads the subscripts of x. `indices` are the values of indices() in x's emitter.
   Value read(Value x, std::span<const Value> indices, const char* name) const;

@@ -42,14 +42,14 @@ IntLists WindowPadding::resolve(const Ints& extents, const Ints& windows, const 
 
 namespace {
 
-// A list of lists as words: its length, and the length of each list before its items.
-void append(Ints& words, const Ints& list) {
-  words.push_back(static_cast<std::int64_t>(list.size()));
-  words.insert(words.end(), list.begin(), list.end());
+// A list of lists as static arguments: its length, and the length of each list before its items.
+void append(Ints& static_args, const Ints& list) {
+  static_args.push_back(static_cast<std::int64_t>(list.size()));
+  static_args.insert(static_args.end(), list.begin(), list.end());
 }
-void append(Ints& words, const IntLists& lists) {
-  words.push_back(static_cast<std::int64_t>(lists.size()));
-  for (const Ints& list : lists) append(words, list);
+void append(Ints& static_args, const IntLists& lists) {
+  static_args.push_back(static_cast<std::int64_t>(lists.size()));
+  for (const Ints& list : lists) append(static_args, list);
 }
 
 [[noreturn]] void refuse_list(const char* name, const char* what, std::size_t expected, const Ints& got) {
@@ -85,7 +85,7 @@ template <class F>
 Array pool(const char* name, const Array& x, const Ints& window, const Ints& given_strides,
            const WindowPadding& padding, Where where, const F& body) {
   const Input operands[] = {x};
-  Ints words;
+  Ints static_args;
   IntLists amounts;
   Ints strides;
   frontend_detail::require_value(x, name, where);
@@ -102,12 +102,12 @@ Array pool(const char* name, const Array& x, const Ints& window, const Ints& giv
   } catch (const Error& error) {
     frontend_detail::raise_located(error, name, std::array{x.type()}, where);
   }
-  append(words, window);
-  append(words, strides);
-  append(words, amounts);
+  append(static_args, window);
+  append(static_args, strides);
+  append(static_args, amounts);
   amounts.insert(amounts.begin(), 2, Ints{0, 0});
   return invoke(
-      {name, words}, operands,
+      {name, static_args}, operands,
       [&](Emitter&, std::span<const Value> v) {
         return body(v[0], prepended(window), prepended(strides), amounts);
       },
@@ -118,18 +118,18 @@ Array pool(const char* name, const Array& x, const Ints& window, const Ints& giv
 
 Array conv_general_dilated(const Array& x, const Array& kernel, const ops::Convolution& convolution,
                            Where where) {
-  Ints words;
-  append(words, convolution.window_strides);
-  append(words, convolution.padding);
-  append(words, convolution.lhs_dilation);
-  append(words, convolution.rhs_dilation);
-  append(words, convolution.dimension_numbers.lhs_spec);
-  append(words, convolution.dimension_numbers.rhs_spec);
-  append(words, convolution.dimension_numbers.out_spec);
-  words.push_back(convolution.feature_group_count);
+  Ints static_args;
+  append(static_args, convolution.window_strides);
+  append(static_args, convolution.padding);
+  append(static_args, convolution.lhs_dilation);
+  append(static_args, convolution.rhs_dilation);
+  append(static_args, convolution.dimension_numbers.lhs_spec);
+  append(static_args, convolution.dimension_numbers.rhs_spec);
+  append(static_args, convolution.dimension_numbers.out_spec);
+  static_args.push_back(convolution.feature_group_count);
   const Input operands[] = {x, kernel};
   return invoke(
-      {"conv_general_dilated", words}, operands,
+      {"conv_general_dilated", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) { return convolved(v[0], v[1], convolution); }, where);
 }
 
@@ -154,14 +154,14 @@ Array conv2d(const Array& x, const Array& kernel, const Ints& strides, const Win
   } catch (const Error& error) {
     frontend_detail::raise_located(error, "conv2d", std::array{x.type(), kernel.type()}, where);
   }
-  Ints words;
-  append(words, how.window_strides);
-  append(words, how.rhs_dilation);
-  append(words, how.padding);
-  words.push_back(groups);
+  Ints static_args;
+  append(static_args, how.window_strides);
+  append(static_args, how.rhs_dilation);
+  append(static_args, how.padding);
+  static_args.push_back(groups);
   const Input operands[] = {x, kernel};
   return invoke(
-      {"conv2d", words}, operands,
+      {"conv2d", static_args}, operands,
       [&](Emitter&, std::span<const Value> v) { return convolved(v[0], v[1], how); }, where);
 }
 

@@ -150,7 +150,7 @@ mutation("G1", "a sequence of known calls has no end", CALL,
 mutation("G4", "a known call is told without its name", "src/frontend/hot_trace.hpp",
          "if (name != call.name ||", "if (name == nullptr ||", programs=LAZY)
 mutation("G4", "a known call is told without its arguments", "src/frontend/hot_trace.hpp",
-         "if (words[i] != call.words[i]) return false;", "if (words[i] > call.words[i] + 100) return false;",
+         "if (static_args[i] != call.static_args[i]) return false;", "if (static_args[i] > call.static_args[i] + 100) return false;",
          programs=LAZY)
 mutation("G4", "a known call is told without its operands' types", "src/frontend/hot_trace.hpp",
          "if (types[i] != operands[i].tensor->type().identity()) return false;",

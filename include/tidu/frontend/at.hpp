@@ -49,17 +49,17 @@ class At {
 
  private:
   friend class Array;
-  At(Array x, std::vector<Array> places, Ints words)
-      : x_(std::move(x)), places_(std::move(places)), words_(std::move(words)) {}
+  At(Array x, std::vector<Array> places, Ints static_args)
+      : x_(std::move(x)), places_(std::move(places)), static_args_(std::move(static_args)) {}
   template <class Combine>
   Array updated(const char* name, const ArrayLike& v, const Combine& combine) const;
   void refuse_indices(const char* name, const ArrayLike& v) const;
 
-  bool is_mask() const { return words_.empty(); }
+  bool is_mask() const { return static_args_.empty(); }
 
   Array x_;
   std::vector<Array> places_;  // indices, or the mask
-  Ints words_;                 // of the subscripts; none of a mask
+  Ints static_args_;           // of the subscripts; none of a mask
 };
 
 }  // namespace tidu
