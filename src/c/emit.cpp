@@ -120,7 +120,7 @@ tidu_status tidu_emit_constant(tidu_emitter* emitter, const tidu_type* type, con
     call.need(result, "result");
     const Type of = call.type(type, "type");
     const auto bytes = call.list(static_cast<const std::byte*>(data), of.bytes(), "data");
-    const auto constant = to.emitter->primitives().vocabulary().constant;
+    const auto constant = to.emitter->primitives().transform_ops().constant;
     to.values.reserve(to.values.size() + 1);
     *result = to.add(constant(*to.emitter, Literal(of, bytes)));
   });

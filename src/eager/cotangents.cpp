@@ -63,7 +63,7 @@ class SmallGraph {
  private:
   static RecordedGraph conversion(const PrimitiveSet& set, Type type, DType to) {
     GraphBuilder builder("convert", set);
-    const Value converted = set.vocabulary().convert(builder.input("0", type), to);
+    const Value converted = set.transform_ops().convert(builder.input("0", type), to);
     return RecordedGraph::of(builder.build(std::array{converted}));
   }
   GraphEntry* entry_ = nullptr;

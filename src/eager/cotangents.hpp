@@ -37,9 +37,9 @@ class CotangentOps {
                     const Node& target) const;
   /// Converts the cotangent to another dtype, in place.
   void convert(Cotangent& cotangent, DType dtype, const PrimitiveSet& set, const Node& target) const;
-  /// Does the set's vocabulary have a conversion?
+  /// Does the set have a conversion?
   static bool can_convert(const PrimitiveSet* set) {
-    return set != nullptr && set->vocabulary().convert != nullptr;
+    return set != nullptr && set->transform_ops().convert != nullptr;
   }
   Cotangent* duplicate(const Cotangent& cotangent) const;
 

@@ -101,11 +101,11 @@ RegionRuns::Buffer RegionRuns::run(const Graph& graph, std::span<const void* con
 }
 
 const void* RegionRuns::row_of(std::size_t operand, std::int64_t row) {
-  if (set_.vocabulary().leading_block == nullptr)
+  if (set_.transform_ops().leading_block == nullptr)
     throw Error(ErrorKind::unknown_primitive, "expected a primitive set that takes rows");
   GraphBuilder builder("row", set_);
   const Value x = builder.input("x", operand_types_[operand]);
-  const Graph slice = builder.build({set_.vocabulary().leading_block(x, row, {})});
+  const Graph slice = builder.build({set_.transform_ops().leading_block(x, row, {})});
   slices_.push_back(run(slice, {&operands_[operand], 1}));
   return slices_.back()->at(0);
 }

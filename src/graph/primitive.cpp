@@ -73,19 +73,19 @@ std::size_t slot_of(const Primitive* primitive, std::size_t slots) {
 
 namespace {
 
-PrimitiveSet::Vocabulary small_vocabulary(const Primitive* adder, PrimitiveSet::Zeros make_zeros) {
-  PrimitiveSet::Vocabulary words;
-  words.add = adder;
-  words.zeros = make_zeros;
-  return words;
+PrimitiveSet::TransformOps minimal_ops(const Primitive* adder, PrimitiveSet::Zeros make_zeros) {
+  PrimitiveSet::TransformOps transform_ops;
+  transform_ops.add = adder;
+  transform_ops.zeros = make_zeros;
+  return transform_ops;
 }
 
 }  // namespace
 
 PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* adder, Zeros make_zeros)
-    : PrimitiveSet(std::move(primitives), small_vocabulary(adder, make_zeros)) {}
+    : PrimitiveSet(std::move(primitives), minimal_ops(adder, make_zeros)) {}
 
-PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Vocabulary& words) {
+PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const TransformOps& transform_ops) {
   auto data = std::make_shared<Data>();
   data->by_name = primitives;
   std::sort(data->by_name.begin(), data->by_name.end(),
@@ -104,11 +104,11 @@ PrimitiveSet::PrimitiveSet(std::vector<const Primitive*> primitives, const Vocab
     data->by_address[slot] = primitive;
   }
   data->primitives = std::move(primitives);
-  data->vocabulary = words;
+  data->transform_ops = transform_ops;
   data_ = std::move(data);
-  if (words.add != nullptr && !contains(words.add)) {
+  if (transform_ops.add != nullptr && !contains(transform_ops.add)) {
     throw Error(ErrorKind::invalid_argument, detail::str("PrimitiveSet: expected the primitive that adds, \"",
-                                                         words.add->name, "\", to be in the set"));
+                                                         transform_ops.add->name, "\", to be in the set"));
   }
 }
 
@@ -142,7 +142,7 @@ const Primitive& PrimitiveSet::resolve(const Primitive& primitive) const {
 PrimitiveSet PrimitiveSet::with(const std::vector<const Primitive*>& more) const {
   std::vector<const Primitive*> all = primitives();
   all.insert(all.end(), more.begin(), more.end());
-  return PrimitiveSet(std::move(all), vocabulary());
+  return PrimitiveSet(std::move(all), transform_ops());
 }
 
 PrimitiveSet PrimitiveSet::replacing(const Primitive* replacement) const {
@@ -154,11 +154,11 @@ PrimitiveSet PrimitiveSet::replacing(const Primitive* replacement) const {
         detail::str("PrimitiveSet::replacing: expected a name of the set, got \"", replacement->name, '"'));
   }
   std::replace(all.begin(), all.end(), old, replacement);
-  Vocabulary words = vocabulary();
-  for (const Primitive** word : {&words.add, &words.neg, &words.sub}) {
-    if (*word == old) *word = replacement;
+  TransformOps changed = transform_ops();
+  for (const Primitive** each : {&changed.add, &changed.neg, &changed.sub}) {
+    if (*each == old) *each = replacement;
   }
-  return PrimitiveSet(std::move(all), words);
+  return PrimitiveSet(std::move(all), changed);
 }
 
 namespace {

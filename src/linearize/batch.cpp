@@ -60,7 +60,7 @@ class Batcher final : public Emitter, public detail::InnerServices {
       bool carried = batched_[id] != 0;
       if (!carried && options_.all_outputs) {
         current_ = no_index;
-        const auto broadcast = graph_.primitives().vocabulary().broadcast;
+        const auto broadcast = graph_.primitives().transform_ops().broadcast;
         if (broadcast == nullptr) {
           throw Error(ErrorKind::unknown_primitive,
                       detail::str("batch: expected a primitive set that can broadcast output %", id,

@@ -12,13 +12,14 @@ namespace {
 
 using detail::Derivation;
 
-const PrimitiveSet::Vocabulary& words_for_jacobians(const Graph& f) {
-  const PrimitiveSet::Vocabulary& words = f.primitives().vocabulary();
-  if (words.basis == nullptr || words.leading_block == nullptr || words.trailing_block == nullptr) {
+const PrimitiveSet::TransformOps& ops_for_jacobians(const Graph& f) {
+  const PrimitiveSet::TransformOps& transform_ops = f.primitives().transform_ops();
+  if (transform_ops.basis == nullptr || transform_ops.leading_block == nullptr ||
+      transform_ops.trailing_block == nullptr) {
     throw Error(ErrorKind::unknown_primitive,
                 "jacobian: expected a primitive set that can make unit vectors and take blocks of rows");
   }
-  return words;
+  return transform_ops;
 }
 
 void refuse_complex(const Graph& f, const Derivation& d) {
@@ -45,11 +46,11 @@ Type block_type(Type output, Type input) {
 
 // Unit vectors for values of these types, each with its own rows of `rows`.
 std::vector<Value> unit_vectors(Derivation& d, const std::vector<Type>& types, std::int64_t rows) {
-  const PrimitiveSet::Vocabulary& words = d.lin.primal.primitives().vocabulary();
+  const PrimitiveSet::TransformOps& transform_ops = d.lin.primal.primitives().transform_ops();
   std::vector<Value> seeds;
   std::int64_t offset = 0;
   for (const Type type : types) {
-    seeds.push_back(words.basis(*d.builder, type, rows, offset));
+    seeds.push_back(transform_ops.basis(*d.builder, type, rows, offset));
     offset += type.size();
   }
   return seeds;
@@ -89,7 +90,7 @@ std::vector<std::vector<bool>> paths(const Graph& linear) {
 Derivative jacfwd_parts(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
   Derivation d(f, wrt, options);
   refuse_complex(f, d);
-  const PrimitiveSet::Vocabulary& words = words_for_jacobians(f);
+  const PrimitiveSet::TransformOps& transform_ops = ops_for_jacobians(f);
   std::vector<Type> inputs;
   for (const std::size_t i : d.lin.wrt) inputs.push_back(f.type(f.inputs()[i]));
   const std::int64_t rows = total_size(inputs);
@@ -103,7 +104,7 @@ Derivative jacfwd_parts(const Graph& f, const Names& wrt, const DerivativeOption
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       std::optional<Value> block;
       if (position && reached[*position][i])
-        block = words.trailing_block(tangents[*position], offset, inputs[i].shape());
+        block = transform_ops.trailing_block(tangents[*position], offset, inputs[i].shape());
       d.add_output(block, block_type(f.type(f.outputs()[k]), inputs[i]));
       offset += inputs[i].size();
     }
@@ -114,7 +115,7 @@ Derivative jacfwd_parts(const Graph& f, const Names& wrt, const DerivativeOption
 Derivative jacrev_parts(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
   Derivation d(f, wrt, options);
   refuse_complex(f, d);
-  const PrimitiveSet::Vocabulary& words = words_for_jacobians(f);
+  const PrimitiveSet::TransformOps& transform_ops = ops_for_jacobians(f);
   const Transposition transposition =
       linear_transpose(d.lin.linear, detail::transpose_options(options, d.lin));
   std::vector<Type> seeded;
@@ -137,7 +138,7 @@ Derivative jacrev_parts(const Graph& f, const Names& wrt, const DerivativeOption
       const auto& gradient = transposition.cotangent_of_input[i];
       std::optional<Value> block;
       if (position && gradient && reached[*position][i])
-        block = words.leading_block(gradients[*gradient], offsets[*position], output.shape());
+        block = transform_ops.leading_block(gradients[*gradient], offsets[*position], output.shape());
       d.add_output(block, block_type(output, f.type(f.inputs()[d.lin.wrt[i]])));
     }
   }

@@ -266,8 +266,8 @@ class Linearizer final : public Emitter, public detail::InnerServices {
   // Turns ids_ into ids of the linear graph and returns the role.
   std::uint32_t import_operands(const Op& op) {
     std::uint32_t mask = 0;
-    const PrimitiveSet::Vocabulary& words = primitives().vocabulary();
-    if (&op.primitive() == words.add || &op.primitive() == words.sub) require_zeros(op);
+    const PrimitiveSet::TransformOps& transform_ops = primitives().transform_ops();
+    if (&op.primitive() == transform_ops.add || &op.primitive() == transform_ops.sub) require_zeros(op);
     for (std::size_t i = 0; i < ids_.size(); ++i) {
       ValueId& id = ids_[i];
       if ((id & linear_bit) != 0) {

@@ -243,7 +243,7 @@ Derivative vjp_parts(const Graph& f, const Names& wrt, const DerivativeOptions& 
 Derivative value_and_grad_parts(const Graph& f, const Names& wrt, const DerivativeOptions& options) {
   require_floating_scalar(f, "grad", options.has_aux);
   Derivation d(f, wrt, options);
-  const auto ones = f.primitives().vocabulary().ones;
+  const auto ones = f.primitives().transform_ops().ones;
   if (ones == nullptr)
     throw Error(ErrorKind::unknown_primitive, "grad: expected a primitive set that can make ones");
   const std::optional<Value> seed = d.lin.tangent_of_output[0]

@@ -30,7 +30,8 @@ Options resolve_options(const Graph& graph, const TransposeOptions& given) {
   Options options;
   options.context = given.context;
   options.primal = given.primal;
-  options.wide_accumulation = given.wide_accumulation && graph.primitives().vocabulary().convert != nullptr;
+  options.wide_accumulation =
+      given.wide_accumulation && graph.primitives().transform_ops().convert != nullptr;
   options.is_linear_input.assign(graph.inputs().size(), 0);
   if (given.linear_inputs) {
     options.linear_inputs = *given.linear_inputs;
@@ -230,7 +231,7 @@ class Transposer {
     }
     return target_.emit_one(*sum_op_, std::array{a, b});
   }
-  Value convert(Value x, DType dtype) const { return graph_.primitives().vocabulary().convert(x, dtype); }
+  Value convert(Value x, DType dtype) const { return graph_.primitives().transform_ops().convert(x, dtype); }
   Value widened(Value x) const { return convert(x, accumulation_dtype(x.dtype())); }
 
   void transpose(std::uint32_t index) {

@@ -66,10 +66,10 @@ class Target : public Emitter {
 class BuilderTarget final : public Target {
  public:
   BuilderTarget(const Graph& graph, GraphBuilder& builder) : Target(graph), builder_(builder) {
-    const PrimitiveSet::Vocabulary& words = graph.primitives().vocabulary();
-    if (words.neg == nullptr || words.sub == nullptr) return;
-    neg_op_ = Op::make(*words.neg);
-    sub_op_ = Op::make(*words.sub);
+    const PrimitiveSet::TransformOps& transform_ops = graph.primitives().transform_ops();
+    if (transform_ops.neg == nullptr || transform_ops.sub == nullptr) return;
+    neg_op_ = Op::make(*transform_ops.neg);
+    sub_op_ = Op::make(*transform_ops.sub);
   }
   Type type_of(ValueId id) const override { return builder_.type_of(id & ~bits); }
   Value enter(Value value, bool is_linear) override {
@@ -152,7 +152,7 @@ class BuilderTarget final : public Target {
     return all;
   }
   GraphBuilder& builder_;
-  std::optional<Op> neg_op_, sub_op_;  // where the set has words for signs
+  std::optional<Op> neg_op_, sub_op_;  // if the set has neg and sub
   std::vector<ValueId> ids_;
 };
 

@@ -101,7 +101,7 @@ Graph graph_of(const Graph& graph, std::span<const ValueId> wanted) {
 }  // namespace
 
 Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, const OptimizeOptions& options) {
-  const auto make_constant = graph.primitives().vocabulary().constant;
+  const auto make_constant = graph.primitives().transform_ops().constant;
   if (evaluate == nullptr || make_constant == nullptr) return graph;
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   const std::size_t bytes =

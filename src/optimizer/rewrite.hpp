@@ -14,7 +14,7 @@ struct RewriteOptions {
   bool rules = true;       ///< apply simplify rules
   bool fast_math = false;  ///< including rules that are not exact
   /// Tensors, indexed by value: for all results of an operation or for none. Requires that the set can emit
-  /// constants (Vocabulary::constant).
+  /// constants (TransformOps::constant).
   const std::unordered_map<ValueId, Literal>* tensors = nullptr;
 };
 

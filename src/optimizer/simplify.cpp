@@ -205,7 +205,7 @@ class Simplifier final : public Emitter, private SimplifyServices {
       const auto it = options_.tensors->find(record.first_output + slot);
       if (it == options_.tensors->end()) continue;
       any = true;
-      bind(it->first, builder_.primitives().vocabulary().constant(*this, it->second).id());
+      bind(it->first, builder_.primitives().transform_ops().constant(*this, it->second).id());
     }
     return any;
   }

@@ -93,9 +93,9 @@ class SumFinder {
   }
 
   void look_at_sum(const Graph& graph, const Operation& operation, const Standings& operands) {
-    const PrimitiveSet::Vocabulary& words = graph.primitives().vocabulary();
+    const PrimitiveSet::TransformOps& transform_ops = graph.primitives().transform_ops();
     const Primitive* const primitive = &operation.primitive();
-    if (found || (primitive != words.add && primitive != words.sub)) return;
+    if (found || (primitive != transform_ops.add && primitive != transform_ops.sub)) return;
     if (operands[0].depends == operands[1].depends || operands[operands[0].depends ? 1 : 0].zero) return;
     found = detail::str(operation.name(), ' ',
                         describe_operation(graph, static_cast<std::uint32_t>(operation.index())));

@@ -248,13 +248,13 @@ std::vector<Tracked> RuleEvaluation::without_tangents(const Operation& operation
 
 std::optional<Tracked> RuleEvaluation::sum_with_zero(const Graph& graph, const Operation& operation,
                                                      const std::vector<Tracked>& operands) {
-  const PrimitiveSet::Vocabulary& words = graph.primitives().vocabulary();
+  const PrimitiveSet::TransformOps& transform_ops = graph.primitives().transform_ops();
   const Primitive* primitive = &operation.primitive();
-  if (primitive != words.add && primitive != words.sub) return std::nullopt;
+  if (primitive != transform_ops.add && primitive != transform_ops.sub) return std::nullopt;
   if (operands[1].zero) return operands[0];
   if (!operands[0].zero) return std::nullopt;
-  if (primitive == words.add) return operands[1];
-  return emit(Op::make(*words.neg), {operands[1]}, false)[0];
+  if (primitive == transform_ops.add) return operands[1];
+  return emit(Op::make(*transform_ops.neg), {operands[1]}, false)[0];
 }
 
 void RuleEvaluation::require_linear(const Graph& graph, const Operation& operation,

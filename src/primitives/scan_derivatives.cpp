@@ -279,7 +279,7 @@ class ScanTranspose {
   }
   // If wide_accumulation() is on, the set has an operation for it.
   Value converted(Value x, DType dtype) const {
-    return x.dtype() == dtype ? x : scan_.body.primitives().vocabulary().convert(x, dtype);
+    return x.dtype() == dtype ? x : scan_.body.primitives().transform_ops().convert(x, dtype);
   }
   bool is_linear_output(std::size_t k) const { return at_[k] < outputs_.size() && outputs_[at_[k]] == k; }
   Value zeros(Type type) const { return ops::full(c_.emitter(), type, 0.0); }

@@ -78,19 +78,21 @@ PrimitiveSet make_standard() {
   all.insert(all.end(), linalg.begin(), linalg.end());
   const std::vector<const Primitive*> collectives = prim::collective_primitives();
   all.insert(all.end(), collectives.begin(), collectives.end());
-  PrimitiveSet::Vocabulary words;
-  words.add = &prim::add;
-  words.neg = &prim::neg;
-  words.sub = &prim::sub;
-  words.zeros = make_zeros;
-  words.ones = make_ones;
-  words.broadcast = broadcast_leading;
-  words.basis = basis;
-  words.leading_block = leading_block;
-  words.trailing_block = trailing_block;
-  words.convert = [](Value x, DType dtype) { return ops::convert_element_type(x, dtype, {}); };
-  words.constant = [](Emitter& emitter, const Literal& value) { return ops::constant(emitter, value, {}); };
-  return PrimitiveSet(std::move(all), words);
+  PrimitiveSet::TransformOps transform_ops;
+  transform_ops.add = &prim::add;
+  transform_ops.neg = &prim::neg;
+  transform_ops.sub = &prim::sub;
+  transform_ops.zeros = make_zeros;
+  transform_ops.ones = make_ones;
+  transform_ops.broadcast = broadcast_leading;
+  transform_ops.basis = basis;
+  transform_ops.leading_block = leading_block;
+  transform_ops.trailing_block = trailing_block;
+  transform_ops.convert = [](Value x, DType dtype) { return ops::convert_element_type(x, dtype, {}); };
+  transform_ops.constant = [](Emitter& emitter, const Literal& value) {
+    return ops::constant(emitter, value, {});
+  };
+  return PrimitiveSet(std::move(all), transform_ops);
 }
 
 }  // namespace

@@ -242,9 +242,9 @@ TEST_CASE("derivatives of many slices and elements of 16 bits are joined as thos
 }
 
 TEST_CASE("a set without a word for conversions adds in 16 bits") {
-  PrimitiveSet::Vocabulary words = standard_primitives().vocabulary();
-  words.convert = nullptr;
-  const PrimitiveSet set(standard_primitives().primitives(), words);
+  PrimitiveSet::TransformOps transform_ops = standard_primitives().transform_ops();
+  transform_ops.convert = nullptr;
+  const PrimitiveSet set(standard_primitives().primitives(), transform_ops);
   const std::vector<double> c = coefficients(bf16, 20);
   GraphBuilder g("chain", set);
   const Value x = g.input("x", bf16);

@@ -237,7 +237,7 @@ class ShiftWriter {
         std::copy(inner.begin(), inner.end(), bytes.begin() + static_cast<std::ptrdiff_t>(i * inner.size()));
     }
     const Literal mask(Type(bool_, {type.size()}), bytes);
-    return graph_.primitives().vocabulary().constant(builder_, mask).id();
+    return graph_.primitives().transform_ops().constant(builder_, mask).id();
   }
 
   const Graph& graph_;

@@ -34,7 +34,7 @@ class Shifter {
   explicit Shifter(const Graph& graph) : graph_(graph), g_(graph.data()), words_(graph.primitives()) {}
 
   Graph run() {
-    if (!words_.are_there() || graph_.primitives().vocabulary().constant == nullptr || !find_moves())
+    if (!words_.are_there() || graph_.primitives().transform_ops().constant == nullptr || !find_moves())
       return graph_;
     roots_ = storage_roots(graph_);
     splats_ = find_splats(graph_);

@@ -117,7 +117,7 @@ class BackwardExecutor : public ExecutorIdentity {
 
   // --- optional methods; each default documents its consequences
 
-  /// Do execute_forward and run_transposed_linear run the conversions of the set (Vocabulary::convert)
+  /// Do execute_forward and run_transposed_linear run the conversions of the set (TransformOps::convert)
   /// between 16 bits and f32? Then sums of many 16-bit cotangents are held in f32: execute_forward converts
   /// each operand before it is passed to add_operands. Default: no, and each partial sum is rounded.
   virtual bool wide_accumulation() const { return false; }

@@ -23,7 +23,7 @@ class PrimitiveSet {
 
   /// Operations of this set that transforms emit themselves. Each may be null in a set that never needs it; a
   /// transform that needs it then throws Error (unknown_primitive).
-  struct Vocabulary {
+  struct TransformOps {
     const Primitive* add = nullptr;  ///< sums two values of one type: cotangents meet in it
     /// -x and x - y of one type, both or neither: with them linear_transpose carries the signs of cotangents
     /// along and settles them where they meet.
@@ -46,9 +46,11 @@ class PrimitiveSet {
     /// That tensor, as an operation without operands: a value that programs compute once.
     Value (*constant)(Emitter& emitter, const Literal& value) = nullptr;
   };
+  /// The former name.
+  using Vocabulary [[deprecated("use TransformOps")]] = TransformOps;
 
-  /// Throws Error (invalid_argument) when two records share a name or vocabulary.add is not among them.
-  PrimitiveSet(std::vector<const Primitive*> primitives, const Vocabulary& vocabulary);
+  /// Throws Error (invalid_argument) when two records share a name or transform_ops.add is not among them.
+  PrimitiveSet(std::vector<const Primitive*> primitives, const TransformOps& transform_ops);
   /// The same with these two operations alone.
   PrimitiveSet(std::vector<const Primitive*> primitives, const Primitive* adder, Zeros make_zeros);
 
@@ -61,9 +63,11 @@ class PrimitiveSet {
   bool contains(const Primitive* primitive) const;
   /// In the order in which they were given.
   const std::vector<const Primitive*>& primitives() const { return data_->primitives; }
-  const Vocabulary& vocabulary() const { return data_->vocabulary; }
-  const Primitive* add() const { return data_->vocabulary.add; }
-  Zeros zeros() const { return data_->vocabulary.zeros; }
+  const TransformOps& transform_ops() const { return data_->transform_ops; }
+  /// The former name.
+  [[deprecated("use transform_ops")]] const TransformOps& vocabulary() const { return transform_ops(); }
+  const Primitive* add() const { return data_->transform_ops.add; }
+  Zeros zeros() const { return data_->transform_ops.zeros; }
 
   /// This set and further records. A record of a name that exists already is an error.
   PrimitiveSet with(const std::vector<const Primitive*>& more) const;
@@ -77,7 +81,7 @@ class PrimitiveSet {
     std::vector<const Primitive*> primitives;
     std::vector<const Primitive*> by_name;     // sorted by name
     std::vector<const Primitive*> by_address;  // open addressing; a power of two slots
-    Vocabulary vocabulary;
+    TransformOps transform_ops;
   };
   std::shared_ptr<const Data> data_;
 };

@@ -33,7 +33,7 @@ Graph simplify(const Graph& graph, bool fast_math);
 /// Constant folding. Replaces values that depend on constants alone by tensors, if they and all values in
 /// their computation have at most `options.constant_bytes` bytes (or are carried by an operation); then
 /// simplifies, according to `options`. Calls the evaluator at most once, for all values together. Returns the
-/// graph without change if the evaluator throws Error, or if the set of primitives has no vocabulary for
+/// graph without change if the evaluator throws Error, or if the set of primitives has no operation for
 /// constants. Throws Error (execution) if the evaluator returns other types.
 Graph fold_constants(const Graph& graph, const ConstantEvaluator& evaluate, const OptimizeOptions& options);
 
