@@ -1,19 +1,19 @@
 # How libraries and programs are made from folders. Sources are globbed, so that adding a file needs no edit here.
 
-# tidu_add_library(NAME ROOMS module... [DEPS name...] [PRIVATE_HEADERS target...] [C_INTERFACE])
+# tidu_add_library(NAME MODULES module... [DEPS name...] [PRIVATE_HEADERS target...] [C_INTERFACE])
 # Makes tidu_NAME, alias tidu::NAME, of MODULE/*.cpp and MODULE/*/*.cpp in src/ or backends/. A library without sources is not made,
 # and a dependency that was not made is not linked. Files named *_avx2.cpp and *_avx512.cpp are compiled for those
 # instruction sets on x86 and left out elsewhere: their callers check the processor first. A file
-# MODULE/room.cmake, if there is one, is included afterwards with the target's name in `target`.
+# MODULE/module.cmake, if there is one, is included afterwards with the target's name in `target`.
 # With C_INTERFACE it is a shared library in any build, which exports the names tidu_* alone and needs no C++ in its users.
 function(tidu_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "C_INTERFACE" "" "ROOMS;DEPS;PRIVATE_HEADERS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "C_INTERFACE" "" "MODULES;DEPS;PRIVATE_HEADERS")
   set(sources)
   set(public_headers)
-  foreach(room IN LISTS arg_ROOMS)
-    file(GLOB room_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${room}/*.cpp" "${PROJECT_SOURCE_DIR}/src/${room}/*/*.cpp"
-         "${PROJECT_SOURCE_DIR}/backends/${room}/*.cpp" "${PROJECT_SOURCE_DIR}/backends/${room}/*/*.cpp")
-    list(APPEND sources ${room_sources})
+  foreach(module IN LISTS arg_MODULES)
+    file(GLOB module_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${module}/*.cpp" "${PROJECT_SOURCE_DIR}/src/${module}/*/*.cpp"
+         "${PROJECT_SOURCE_DIR}/backends/${module}/*.cpp" "${PROJECT_SOURCE_DIR}/backends/${module}/*/*.cpp")
+    list(APPEND sources ${module_sources})
   endforeach()
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     list(FILTER sources EXCLUDE REGEX "_avx(2|512)\\.cpp$")
@@ -68,9 +68,9 @@ function(tidu_add_library name)
     endif()
   endforeach()
   set_property(GLOBAL APPEND PROPERTY TIDU_LIBRARIES ${target})
-  foreach(room IN LISTS arg_ROOMS)
-    include("${PROJECT_SOURCE_DIR}/src/${room}/room.cmake" OPTIONAL)
-    include("${PROJECT_SOURCE_DIR}/backends/${room}/room.cmake" OPTIONAL)
+  foreach(module IN LISTS arg_MODULES)
+    include("${PROJECT_SOURCE_DIR}/src/${module}/module.cmake" OPTIONAL)
+    include("${PROJECT_SOURCE_DIR}/backends/${module}/module.cmake" OPTIONAL)
   endforeach()
 endfunction()
 

@@ -50,20 +50,20 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 def closure():
     """Module -> every module that it may include, itself among them."""
     reach = {}
-    for room in MAY_INCLUDE:
-        seen, stack = set(), [room]
+    for module in MAY_INCLUDE:
+        seen, stack = set(), [module]
         while stack:
             at = stack.pop()
             if at not in seen:
                 seen.add(at)
                 stack.extend(MAY_INCLUDE[at])
-        reach[room] = seen
+        reach[module] = seen
     circles = [(a, b) for a in reach for b in reach[a] if a != b and a in reach[b]]
     assert not circles, f"MAY_INCLUDE has a circle through {circles[0]}"
     return reach
 
 
-def room_of_public(path):
+def module_of_public(path):
     """The module of <tidu/PATH>, None for a header that any module may include, "tidu.hpp" for the one of all modules."""
     parts = pathlib.PurePosixPath(path).parts
     if len(parts) > 1:
@@ -88,36 +88,36 @@ def findings(root):
         inside = path.relative_to(root / base)
         public = base == "include/tidu"
         if len(inside.parts) > 1:
-            room = inside.parts[0]
-            if room not in reach:
-                found.append(f"{path.relative_to(root)}: {room} is not a room")
+            module = inside.parts[0]
+            if module not in reach:
+                found.append(f"{path.relative_to(root)}: {module} is not a module")
                 continue
-            home = "backends" if room in IN_BACKENDS else "src"
+            home = "backends" if module in IN_BACKENDS else "src"
             if not public and base != home:
-                found.append(f"{path.relative_to(root)}: {room} is a folder of {home}/")
+                found.append(f"{path.relative_to(root)}: {module} is a folder of {home}/")
                 continue
             folder = None if public else folder_of(inside)
-            if folder is not None and folder not in INSIDE.get(room, ()):
-                found.append(f"{path.relative_to(root)}: {folder} is not a folder of {room}")
+            if folder is not None and folder not in INSIDE.get(module, ()):
+                found.append(f"{path.relative_to(root)}: {folder} is not a folder of {module}")
                 continue
         elif public and inside.stem == "tidu":
             continue
         elif public and inside.stem in ROOT_HEADERS:
-            room = ROOT_HEADERS[inside.stem]
+            module = ROOT_HEADERS[inside.stem]
         else:
             found.append(f"{path.relative_to(root)}: a header here is tidu.hpp or one of {', '.join(ROOT_HEADERS)}")
             continue
         opt_in = public and len(inside.parts) == 1 and inside.stem in OPT_IN
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if room in BY_RECORD and BY_NAME.search(line):
-                found.append(f"{path.relative_to(root)}:{number}: {room} may not compare a primitive by its name as text")
+            if module in BY_RECORD and BY_NAME.search(line):
+                found.append(f"{path.relative_to(root)}:{number}: {module} may not compare a primitive by its name as text")
             match = INCLUDE.match(line)
             if not match:
                 continue
             quote, name = match.groups()
             where = f"{path.relative_to(root)}:{number}"
             if name.startswith("tidu/"):
-                target = room_of_public(name[len("tidu/"):])
+                target = module_of_public(name[len("tidu/"):])
             elif quote == '"':
                 if public:
                     found.append(f'{where}: a public header includes "{name}", which is not installed')
@@ -131,14 +131,14 @@ def findings(root):
                     continue
                 local = local.relative_to(home)
                 target, target_folder = local.parts[0], folder_of(local)
-                if target == room and None not in (folder, target_folder) and target_folder not in [folder, *INSIDE[room][folder]]:
+                if target == module and None not in (folder, target_folder) and target_folder not in [folder, *INSIDE[module][folder]]:
                     found.append(f"{where}: {folder} may not include {target_folder} ({name})")
             else:
                 if public and not opt_in and THIRD_PARTY.match(name):
                     found.append(f"{where}: a public header includes a third party's <{name}>")
                 continue
-            if target is not None and target not in reach.get(room, ()):
-                found.append(f"{where}: {room or inside.stem} may not include {target} ({name})")
+            if target is not None and target not in reach.get(module, ()):
+                found.append(f"{where}: {module or inside.stem} may not include {target} ({name})")
     return found
 
 
@@ -169,7 +169,7 @@ def self_test():
         "src/check/c.cpp": ("#include <tidu/frontend/f.hpp>\n", "check may not include frontend"),
         "src/cli/c.cpp": ("#include <tidu/frontend/f.hpp>\n#include <tidu/check/c.hpp>\n", None),
         "src/cli/all.cpp": ("#include <tidu/tidu.hpp>\n", "may not include tidu.hpp"),
-        "src/odd/o.cpp": ("", "not a room"),
+        "src/odd/o.cpp": ("", "not a module"),
         "src/cpu/misplaced.cpp": ("", "cpu is a folder of backends/"),
         "backends/graph/misplaced.cpp": ("", "graph is a folder of src/"),
     }

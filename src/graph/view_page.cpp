@@ -1,4 +1,4 @@
-// view_page.cpp - fills the page that the build has assembled from src/graph/view (see room.cmake).
+// view_page.cpp - fills the page that the build has assembled from src/graph/view (see module.cmake).
 #include "graph/view_page.hpp"
 
 #include <algorithm>
