@@ -17,17 +17,17 @@ constexpr std::int64_t cascade_step(std::int64_t count) {
   return step;
 }
 /// Combines the parts [0, count), numbered from `first`, into `to`. make(first, to) computes a part in `to`,
-/// room(level, first) returns space for a part, and add(to, from) combines two parts. Each level combines up
-/// to 16 parts, or combinations of 16, 256, ... of them, in order. Requires count > 0.
-template <class Target, class Make, class Room, class AddTo>
-void in_cascade(std::int64_t first, std::int64_t count, Target to, const Make& make, const Room& room,
+/// scratch(level, first) returns memory for a part, and add(to, from) combines two parts. Each level combines
+/// up to 16 parts, or combinations of 16, 256, ... of them, in order. Requires count > 0.
+template <class Target, class Make, class Scratch, class AddTo>
+void in_cascade(std::int64_t first, std::int64_t count, Target to, const Make& make, const Scratch& scratch,
                 const AddTo& add, std::int64_t level = 0) {
   if (count == 1) return make(first, to);
   const std::int64_t step = cascade_step(count);
-  in_cascade(first, step, to, make, room, add, level + 1);
+  in_cascade(first, step, to, make, scratch, add, level + 1);
   for (std::int64_t at = step; at < count; at += step) {
-    const Target part = room(level, first + at);
-    in_cascade(first + at, std::min(step, count - at), part, make, room, add, level + 1);
+    const Target part = scratch(level, first + at);
+    in_cascade(first + at, std::min(step, count - at), part, make, scratch, add, level + 1);
     add(to, part);
   }
 }

@@ -28,7 +28,7 @@ struct Widened {
   Plan plan;
   std::vector<Edge> operands, results;
   std::size_t kernel_scratch;  // offset
-  std::size_t pointers;        // offset of room for the kernel's pointers
+  std::size_t pointers;        // offset of memory for the kernel's pointers
 };
 
 void run_widened(const Widened& s, const Call& call) {

@@ -19,15 +19,15 @@ namespace {
 // Scratch memory of `bytes`, for a kernel whose ranks have agreed on their operation. A rank that cannot go
 // on, because of the size of its axis or for lack of memory, takes part in the comparison first: the others
 // would wait for it for ever.
-std::vector<std::byte> agreed_room(const Axes& axes, const Communicator& ranks, const KernelCall& call,
-                                   std::size_t bytes) {
+std::vector<std::byte> agreed_scratch(const Axes& axes, const Communicator& ranks, const KernelCall& call,
+                                      std::size_t bytes) {
   const bool fits = call.op().integer("axis_size") == ranks.size();
-  std::vector<std::byte> room;
-  std::exception_ptr no_room;
+  std::vector<std::byte> scratch;
+  std::exception_ptr no_memory;
   try {
-    if (fits) room.resize(bytes);
+    if (fits) scratch.resize(bytes);
   } catch (const std::exception&) {
-    no_room = std::current_exception();
+    no_memory = std::current_exception();
   }
   bool same = true;
   if (axes.verify()) {
@@ -35,9 +35,9 @@ std::vector<std::byte> agreed_room(const Axes& axes, const Communicator& ranks, 
     // the same in every process.
     const Key128 mixed = detail::mix(call.op().key(), call.input(0).type().key());
     const std::uint64_t number = mixed.high ^ mixed.low;
-    same = ranks.agrees(no_room ? ~number : number);
+    same = ranks.agrees(no_memory ? ~number : number);
   }
-  if (no_room) std::rethrow_exception(no_room);
+  if (no_memory) std::rethrow_exception(no_memory);
   if (!fits) {
     throw Error(ErrorKind::execution,
                 detail::str('[', call.op().name(), "] expected a communicator of ",
@@ -52,7 +52,7 @@ std::vector<std::byte> agreed_room(const Axes& axes, const Communicator& ranks, 
                     " to run one operation on operands of one type, with memory for it, got others than ",
                     call.input(0).type(), " of rank ", ranks.rank()));
   }
-  return room;
+  return scratch;
 }
 
 // out[i] = Σ_r in[r * count + i], r ascending.
@@ -93,9 +93,10 @@ void psum(const Axes& axes, const Communicator& ranks, const KernelCall& call) {
   const Type type = call.input(0).type();
   const auto size = static_cast<std::size_t>(type.size()), n = static_cast<std::size_t>(ranks.size());
   const std::size_t part = (size + n - 1) / n, bytes = part * size_of(type.dtype());
-  std::vector<std::byte> room = agreed_room(axes, ranks, call, (2 * n + 1) * bytes);
+  std::vector<std::byte> scratch = agreed_scratch(axes, ranks, call, (2 * n + 1) * bytes);
   if (size == 0) return;
-  std::byte *const padded = room.data(), *const shares = padded + n * bytes, *const sums = shares + n * bytes;
+  std::byte *const padded = scratch.data(), *const shares = padded + n * bytes,
+                   *const sums = shares + n * bytes;
   std::memcpy(padded, call.input(0).bytes(), type.bytes());
   ranks.exchange(padded, shares, bytes);
   add_up(type.dtype(), shares, sums, n, part);
@@ -118,7 +119,7 @@ void all_gather(const Axes& axes, const Communicator& ranks, const KernelCall& c
   const Type x = call.input(0).type();
   const Rows rows = rows_of(x.shape(), call.op().integer("all_gather_dimension"), x.dtype());
   const auto n = static_cast<std::size_t>(ranks.size());
-  std::vector<std::byte> all = agreed_room(axes, ranks, call, rows.outer == 1 ? 0 : n * x.bytes());
+  std::vector<std::byte> all = agreed_scratch(axes, ranks, call, rows.outer == 1 ? 0 : n * x.bytes());
   if (x.size() == 0) return;
   std::byte* out = call.output().mutable_bytes();
   if (rows.outer == 1) return ranks.gather(call.input(0).bytes(), out, rows.inner);
@@ -133,10 +134,10 @@ void reduce_scatter(const Axes& axes, const Communicator& ranks, const KernelCal
   const Type y = call.output().type();
   const Rows rows = rows_of(y.shape(), call.op().integer("scatter_dimension"), y.dtype());
   const auto n = static_cast<std::size_t>(ranks.size());
-  std::vector<std::byte> room = agreed_room(axes, ranks, call, 2 * n * y.bytes());
+  std::vector<std::byte> scratch = agreed_scratch(axes, ranks, call, 2 * n * y.bytes());
   if (y.size() == 0) return;
   const std::byte* in = call.input(0).bytes();
-  std::byte *const by_rank = room.data(), *const shares = by_rank + n * y.bytes();
+  std::byte *const by_rank = scratch.data(), *const shares = by_rank + n * y.bytes();
   for (std::size_t r = 0; r < n; ++r) {
     for (std::size_t o = 0; o < rows.outer; ++o)
       std::memcpy(by_rank + (r * rows.outer + o) * rows.inner, in + (o * n + r) * rows.inner, rows.inner);
@@ -146,7 +147,7 @@ void reduce_scatter(const Axes& axes, const Communicator& ranks, const KernelCal
 }
 
 void ppermute(const Axes& axes, const Communicator& ranks, const KernelCall& call) {
-  (void)agreed_room(axes, ranks, call, 0);
+  (void)agreed_scratch(axes, ranks, call, 0);
   const Type x = call.input(0).type();
   if (x.size() == 0) return;
   int source = MPI_PROC_NULL, destination = MPI_PROC_NULL;

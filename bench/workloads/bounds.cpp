@@ -167,17 +167,17 @@ struct Blocks {
     GemmPlan forward, backward;
   };
   // A thread's own.
-  struct Room {
+  struct Scratch {
     Memory y, dq;
   };
   std::int64_t points, d, at_once;
   Pair block, rest;
   Memory x, q;
-  std::vector<Room> rooms;
+  std::vector<Scratch> by_thread;
 
-  void run(const Pair& plans, std::int64_t begin, const Room& room, bool gradient) const {
-    plans.forward.run(read(x, begin * d), read(q), write(room.y));
-    if (gradient) plans.backward.run(read(room.y), read(x, begin * d), write(room.dq));
+  void run(const Pair& plans, std::int64_t begin, const Scratch& scratch, bool gradient) const {
+    plans.forward.run(read(x, begin * d), read(q), write(scratch.y));
+    if (gradient) plans.backward.run(read(scratch.y), read(x, begin * d), write(scratch.dq));
   }
 };
 
@@ -199,7 +199,7 @@ std::function<void()> in_blocks(std::int64_t points, std::int64_t d, std::int64_
                                                      memory(rows * d),
                                                      {}});
   for (int i = 0; i < (together ? 1 : threads); ++i)
-    state->rooms.push_back({memory(at_once * rows), memory(rows * d)});
+    state->by_thread.push_back({memory(at_once * rows), memory(rows * d)});
   return [state, gradient, together, threads] {
     const Blocks& s = *state;
     const std::int64_t whole = s.points / s.at_once, blocks = (s.points + s.at_once - 1) / s.at_once;
@@ -207,7 +207,7 @@ std::function<void()> in_blocks(std::int64_t points, std::int64_t d, std::int64_
     const auto work = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t thread = begin; thread < end; ++thread) {
         for (std::int64_t i = next.fetch_add(1); i < blocks; i = next.fetch_add(1))
-          s.run(i < whole ? s.block : s.rest, i * s.at_once, s.rooms[static_cast<std::size_t>(thread)],
+          s.run(i < whole ? s.block : s.rest, i * s.at_once, s.by_thread[static_cast<std::size_t>(thread)],
                 gradient);
       }
     };

@@ -43,11 +43,11 @@ void RecordedOps::add(const Graph& graph, std::span<const Tensor* const> inputs,
                       const LazyTensorFactory& factory) {
   // Memory is reserved first, so that an exception leaves no incomplete operation.
   const std::size_t num_operands = inputs.size(), num_results = out.size();
-  const auto room = [](auto& list, std::size_t more) {
+  const auto reserve = [](auto& list, std::size_t more) {
     if (list.capacity() - list.size() < more) list.reserve(std::max(2 * list.capacity(), list.size() + more));
   };
-  room(ops_, 1);
-  room(operands_, num_operands);
+  reserve(ops_, 1);
+  reserve(operands_, num_operands);
   values_.make_room(num_operands + num_results);
   const std::size_t first_operand = operands_.size();
   try {

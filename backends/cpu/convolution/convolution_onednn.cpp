@@ -108,12 +108,12 @@ class Run {
   // Do weights need no reordering and no sum?
   bool in_place() const { return s_.sums == 1 && !s_.parts[1].give_out.primitive; }
 
-  // `data` in the primitive's format, in `room` unless it is so already.
+  // `data` in the primitive's format, in `reordered` unless it is so already.
   static const std::byte* taken(const Step& step, const Memory& from, const Memory& to, const std::byte* data,
-                                std::byte* room, std::byte* scratch, dnnl_status_t& status) {
+                                std::byte* reordered, std::byte* scratch, dnnl_status_t& status) {
     if (!step.primitive) return data;
-    status = execute(step, scratch, {{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, to, room}});
-    return room;
+    status = execute(step, scratch, {{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, to, reordered}});
+    return reordered;
   }
 
   dnnl_status_t pack_kernel(Index number, std::byte* slot) {

@@ -61,9 +61,9 @@ void check_product(const GemmCall& g, int threads, std::mt19937& random, GemmIsa
   plan.run(a.data(), b.data(), got.data());
   CHECK_MESSAGE(got == expected, describe(g, threads, isa));
   if (plan.packed_bytes() > 0) {
-    std::vector<T> room(static_cast<std::size_t>(plan.packed_bytes()) / sizeof(T) + 64 / sizeof(T));
-    void* to = room.data();
-    std::size_t bytes = room.size() * sizeof(T);
+    std::vector<T> scratch(static_cast<std::size_t>(plan.packed_bytes()) / sizeof(T) + 64 / sizeof(T));
+    void* to = scratch.data();
+    std::size_t bytes = scratch.size() * sizeof(T);
     std::align(64, static_cast<std::size_t>(plan.packed_bytes()), to, bytes);
     plan.pack(b.data(), to);
     plan.packed().run(a.data(), to, got.data());

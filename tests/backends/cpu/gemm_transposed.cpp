@@ -55,9 +55,9 @@ Index wrong_elements(bool trans_a, Index m, Index n, Index k, Index gap, Index b
   std::vector<T> got = expected;
   g.add = add;
   const GemmPlan one(g, 1, isa);  // B of a single matmul alone is packed
-  std::vector<T> room(static_cast<std::size_t>(one.packed_bytes()) / sizeof(T) + 64);
-  void* packed = room.data();
-  std::size_t bytes = room.size() * sizeof(T);
+  std::vector<T> scratch(static_cast<std::size_t>(one.packed_bytes()) / sizeof(T) + 64);
+  void* packed = scratch.data();
+  std::size_t bytes = scratch.size() * sizeof(T);
   REQUIRE(std::align(64, static_cast<std::size_t>(one.packed_bytes()), packed, bytes) != nullptr);
   for (Index q = 0; q < batch; ++q) {
     one.pack(b.data() + q * g.stride_b, packed);

@@ -145,9 +145,9 @@ Index differing_elements(const Case& c, int threads, GemmIsa isa, std::mt19937& 
     struct alignas(64) Line {
       std::byte bytes[64];
     };
-    std::vector<Line> room(static_cast<std::size_t>(bytes) / sizeof(Line) + 1);
-    plan.pack(b.data(), room.data());
-    plan.packed().run(a.data(), room.data(), got.data());
+    std::vector<Line> scratch(static_cast<std::size_t>(bytes) / sizeof(Line) + 1);
+    plan.pack(b.data(), scratch.data());
+    plan.packed().run(a.data(), scratch.data(), got.data());
   } else {
     plan.run(a.data(), b.data(), got.data());
   }

@@ -249,10 +249,10 @@ TEST_CASE("[updates] results that bypass the caches have the same bits, in place
       return result;
     };
     const std::vector<T> a = some(call.m * call.k), b = some(n * call.k), x = some(call.m * n + 16);
-    std::vector<T> expected(x.size()), room(x.size() + 64);
+    std::vector<T> expected(x.size()), scratch(x.size() + 64);
     // At a line's begin, or `shift` elements after it.
-    void* begin = room.data();
-    std::size_t space = room.size() * sizeof(T);
+    void* begin = scratch.data();
+    std::size_t space = scratch.size() * sizeof(T);
     T* const c = static_cast<T*>(std::align(64, x.size() * sizeof(T), begin, space)) + shift;
     const T scale = T(0.3);
     plan.update(1, a.data(), b.data(), {x.data(), &scale, true}, expected.data());

@@ -191,12 +191,12 @@ TEST_CASE("memory of who names no stream is read after CUDA's default stream has
 TEST_CASE("memory lent to who names no stream is used again when all work on the device is done") {
   const Machine machine;
   const cuda_detail::Stream raw = machine.device->create_stream();
-  Lender room(machine);
+  Lender lender(machine);
   for (const bool says_stream : {true, false}) {
     Tensor x = machine.put(numbers(64));
     DLManagedTensorVersioned* const out = machine.cuda.to_dlpack(x, says_stream ? raw.handle : nullptr);
     x = Tensor();
-    machine.device->copy(room.at, static_cast<const std::byte*>(out->dl_tensor.data), 64 * 4, raw);
+    machine.device->copy(lender.at, static_cast<const std::byte*>(out->dl_tensor.data), 64 * 4, raw);
     const std::size_t waits = machine.waits();
     out->deleter(out);
     CHECK(machine.waits() == waits + (says_stream ? 0 : 1));
