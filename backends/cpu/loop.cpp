@@ -33,7 +33,7 @@ namespace {
 
 constexpr int max_loop_threads = 64;
 // Bytes between the memories of two threads: what one core reads ahead of its own is not another's.
-constexpr std::size_t apart = 4096;
+constexpr std::size_t thread_padding = 4096;
 
 // An operand or result of the loop as a block sees it.
 struct Part {
@@ -375,7 +375,7 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   if (state.sum_bytes > 0) state.chunks = passes::sum_chunks(state.blocks, state.sum_bytes);
   state.threads = std::min(options.threads, max_loop_threads);
   const auto workers = static_cast<std::size_t>(std::min<std::int64_t>(state.threads, state.chunks));
-  state.memory = std::max(state.packed_bytes + inner_bytes, aligned(state.add_scratch)) + apart;
+  state.memory = std::max(state.packed_bytes + inner_bytes, aligned(state.add_scratch)) + thread_padding;
   state.keeps_sums = state.sum_bytes > 0 && workers > 1;
   const std::size_t scratch =
       state.prepared_bytes + state.num_places() * state.sum_bytes + workers * state.memory;

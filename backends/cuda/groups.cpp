@@ -32,7 +32,7 @@ constexpr std::size_t max_members = 48, max_operands = 20, farthest = 64, max_in
 // What one operation reads from memory, if it is to be a member: choices among many read more.
 constexpr std::size_t max_sources_of_one = 96;
 
-enum class Role { nowhere, inlined, member, fold, alone };
+enum class Role { nowhere, inlined, member, fold, standalone };
 
 // What a value is read from: memory or a group's member. Element p of the value is element p / repeat of the
 // source; `repeat` is 0 where it is another.
@@ -78,11 +78,12 @@ class Grouping {
       const Operation operation = graph_.operation(i);
       if (operation.primitive().has_trait(Trait::barrier)) first_open_ = groups_.size();
       if (roles_[i] == Role::inlined) {
-        if (!operation.primitive().has_trait(Trait::view) && in_memory_[operation.output()]) begin_alone(i);
+        if (!operation.primitive().has_trait(Trait::view) && in_memory_[operation.output()])
+          begin_standalone(i);
         continue;
       }
-      if (roles_[i] == Role::alone) {
-        begin_alone(i);
+      if (roles_[i] == Role::standalone) {
+        begin_standalone(i);
       } else {
         join(i);
       }
@@ -98,16 +99,18 @@ class Grouping {
   Role role_of(const Operation& operation) {
     if (operation.primitive().has_trait(Trait::view)) return Role::inlined;
     if (operation.num_outputs() != 1 || operation.primitive().has_trait(Trait::impure | Trait::barrier))
-      return Role::alone;
+      return Role::standalone;
     const Op op = operation.op();
     const Type result = type(operation.output());
-    if (result.size() == 0 || !options_.fuse) return Role::alone;
+    if (result.size() == 0 || !options_.fuse) return Role::standalone;
     if (moves_cheaply(operation) && gather_sources(operation)) return Role::inlined;
-    if (operation.num_inputs() == 0 && !is_expression(op)) return Role::alone;
+    if (operation.num_inputs() == 0 && !is_expression(op)) return Role::standalone;
     if (is_fold(op, type(operation.inputs()[0])))
-      return type(operation.input(0)).size() > 0 ? Role::fold : Role::alone;
-    if (op.name() == "transpose" || op.name() == "concatenate" || op.name() == "constant") return Role::alone;
-    return is_expression(op) && num_sources(operation) <= max_sources_of_one ? Role::member : Role::alone;
+      return type(operation.input(0)).size() > 0 ? Role::fold : Role::standalone;
+    if (op.name() == "transpose" || op.name() == "concatenate" || op.name() == "constant")
+      return Role::standalone;
+    return is_expression(op) && num_sources(operation) <= max_sources_of_one ? Role::member
+                                                                             : Role::standalone;
   }
   std::size_t num_sources(const Operation& operation) const {
     std::size_t count = 0;
@@ -152,8 +155,8 @@ class Grouping {
     in_memory_.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.outputs()) in_memory_[roots_[id]] = true;
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
-      if (roles_[i] != Role::alone) continue;
-      for (const ValueId id : read_alone(i)) in_memory_[id] = true;
+      if (roles_[i] != Role::standalone) continue;
+      for (const ValueId id : read_standalone(i)) in_memory_[id] = true;
     }
   }
   void take_biases() {
@@ -163,14 +166,14 @@ class Grouping {
     for (auto it = biased_.begin(); it != biased_.end();) {
       const bool in_memory = inlined_[it->second.bias] == 0;  // else one kernel more
       if (in_memory) {
-        roles_[it->first] = Role::alone;
+        roles_[it->first] = Role::standalone;
         roles_[it->second.product] = Role::nowhere;
       }
       it = in_memory ? std::next(it) : biased_.erase(it);
     }
   }
   // What an operation that is a node by itself reads from memory.
-  std::vector<ValueId> read_alone(std::uint32_t i) const {
+  std::vector<ValueId> read_standalone(std::uint32_t i) const {
     const auto biased = biased_.find(i);
     std::vector<ValueId> all;
     for (const ValueId id : graph_.operation(biased == biased_.end() ? i : biased->second.product).inputs())
@@ -185,7 +188,7 @@ class Grouping {
     groups_.emplace_back();
     return static_cast<std::uint32_t>(groups_.size() - 1);
   }
-  void begin_alone(std::uint32_t i) {
+  void begin_standalone(std::uint32_t i) {
     const std::uint32_t group = begin();
     groups_[group].operations.push_back(i);
     const Operation operation = graph_.operation(i);
@@ -335,7 +338,7 @@ class Grouping {
   Node single(std::uint32_t i) {
     const Operation operation = graph_.operation(i);
     Node node;
-    node.operands = read_alone(i);
+    node.operands = read_standalone(i);
     if (const auto biased = biased_.find(i); biased != biased_.end()) {
       node.operations = {biased->second.product, i};
       node.results.push_back(operation.output());
@@ -371,7 +374,7 @@ class Grouping {
     for (const ValueId id : graph_.inputs()) known.given[id] = true;
     for (const Group& group : groups_) {
       for (const std::uint32_t i : group.operations) {
-        if (roles_[i] != Role::alone) continue;
+        if (roles_[i] != Role::standalone) continue;
         const Operation operation = graph_.operation(i);
         for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
           known.given[operation.output(slot)] = true;
@@ -410,7 +413,7 @@ class Grouping {
         built[at] = build(at);
         continue;
       }
-      for (const ValueId id : read_alone(group.operations[0])) read_[id] = true;
+      for (const ValueId id : read_standalone(group.operations[0])) read_[id] = true;
     }
     std::vector<Node> nodes;
     for (std::uint32_t at = 1; at < groups_.size(); ++at) {
@@ -420,7 +423,7 @@ class Grouping {
                        [this](std::uint32_t i) { return read_[graph_.operation(i).output()]; })) {
         continue;  // others make again what they need of it
       }
-      const bool direct = group.operations.size() == 1 && reads_memory_alone(built[at], group.operations[0]);
+      const bool direct = group.operations.size() == 1 && reads_only_memory(built[at], group.operations[0]);
       if (!is_body(group) || direct) {
         nodes.push_back(single(group.operations[0]));
         continue;
@@ -450,7 +453,7 @@ class Grouping {
     return nodes;
   }
   // The only operation's operands are all memory, so that a rule for it by itself knows better.
-  bool reads_memory_alone(const Built& built, std::uint32_t i) const {
+  bool reads_only_memory(const Built& built, std::uint32_t i) const {
     return built.body.pieces.size() == built.body.operands.size() + 1 &&
            built.operands.size() == built.body.pieces.size() - 1 &&
            graph_.operation(i).num_inputs() == built.operands.size();

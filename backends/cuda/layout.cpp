@@ -65,7 +65,7 @@ class Workspace {
 }  // namespace
 
 Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<Node>& constants,
-               const std::vector<Node>& nodes, std::size_t apart_bytes) {
+               const std::vector<Node>& nodes, std::size_t max_unshared_bytes) {
   Layout layout;
   layout.spots.resize(graph.num_values());
   layout.scratch.resize(nodes.size());
@@ -101,7 +101,7 @@ Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std:
     all += whole_units(nodes[n].plan.scratch_bytes);
   }
   std::vector<std::vector<ValueId>> ends(nodes.size());
-  Workspace workspace(all > apart_bytes);
+  Workspace workspace(all > max_unshared_bytes);
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
     for (const ValueId result : nodes[n].results) {
       Spot& spot = layout.spots[result];

@@ -38,9 +38,9 @@ struct Layout {
 
 /// Gives every value that a node reads or makes a place. `roots`: see passes::storage_roots. The results of
 /// `constants`, nodes without operands, are in memory of their own, which keeps them from run to run. Values
-/// of the workspace share memory once they take more than `apart_bytes` together.
+/// of the workspace share memory once they take more than `max_unshared_bytes` together.
 Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<Node>& constants,
-               const std::vector<Node>& nodes, std::size_t apart_bytes = std::size_t{16} << 20);
+               const std::vector<Node>& nodes, std::size_t max_unshared_bytes = std::size_t{16} << 20);
 
 /// By node: those before it whose work must be done before its own, because it reads what they make, or
 /// writes where they read or wrote.

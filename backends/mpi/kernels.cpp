@@ -161,7 +161,7 @@ void ppermute(const Axes& axes, const Communicator& ranks, const KernelCall& cal
 }
 
 // Over an axis of one rank that is not bound.
-void alone(const KernelCall& call) {
+void on_one_rank(const KernelCall& call) {
   const std::size_t bytes = call.output().type().bytes();
   if (bytes == 0) return;
   if (call.op().name() == "ppermute" && call.op().lists("perm").empty()) {
@@ -177,7 +177,7 @@ std::vector<std::pair<std::string_view, Kernel>> kernels(std::shared_ptr<const A
   const auto bind = [&](void (*kernel)(const Axes&, const Communicator&, const KernelCall&)) -> Kernel {
     return [axes, kernel](const KernelCall& call) {
       const Communicator* ranks = axes->of(call.op());
-      if (ranks == nullptr) return alone(call);
+      if (ranks == nullptr) return on_one_rank(call);
       const auto turn = ranks->turn();
       kernel(*axes, *ranks, call);
     };

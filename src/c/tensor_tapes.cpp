@@ -23,8 +23,8 @@ class TensorTapes final : public TapeExecutor {
   // The tensor of a handle without other references is moved.
   Result<Operand> add_operands(const eager::AddCall& call, Operand a, const Operand& b) const override {
     auto* handle = static_cast<tidu_tensor*>(a.data());
-    const bool alone = handle->references.load(std::memory_order_acquire) == 1;
-    Tensor first = alone ? std::move(handle->tensor) : handle->tensor;
+    const bool unique = handle->references.load(std::memory_order_acquire) == 1;
+    Tensor first = unique ? std::move(handle->tensor) : handle->tensor;
     return wrapped(inner_.add_operands(call, std::move(first), tensor_of(b)).value());
   }
   bool wide_accumulation() const override { return inner_.wide_accumulation(); }

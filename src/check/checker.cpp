@@ -101,7 +101,7 @@ class Checker {
     for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
       const Operation operation = graph.operation(i);
       if (!operation.primitive().has_trait(Trait::holds_graph)) continue;
-      const Subject one = alone(graph, i, values, none);
+      const Subject one = standalone(graph, i, values, none);
       const std::size_t before = report_.findings.size();
       for (const Execution& inner : executions(one, executor_)) {
         if (report_.findings.size() == before)  // one step suffices
@@ -160,7 +160,7 @@ class Checker {
     const std::vector<bool> active = reached_from(graph_, subject_.wrt);
     std::string untested;
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
-      const Subject one = alone(graph_, i, values, active);
+      const Subject one = standalone(graph_, i, values, active);
       if (one.inputs.empty()) continue;
       try {
         Faults faults = test_with_rules(one, executor_, options_, options_.order, kinds_).faults;

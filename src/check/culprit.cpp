@@ -66,7 +66,7 @@ class Finder {
       const Tensors values = all_values(graph, run.subject.inputs, executor_);
       const std::vector<bool> active = reached_from(graph, run.subject.wrt);
       for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
-        const Subject one = alone(graph, i, values, active);
+        const Subject one = standalone(graph, i, values, active);
         if (one.inputs.empty() || (one.wrt.empty() && kind != CheckKind::batch)) continue;
         try {
           if (!test_with_rules(one, executor_, options_, order, just(kind)).faults.any()) continue;
@@ -196,7 +196,7 @@ class Finder {
                                            const std::vector<bool>& active, CheckKind kind) const {
     for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
       if (graph.operation(i).primitive().has_trait(Trait::no_tangent)) continue;
-      const Subject one = alone(graph, i, values, active);
+      const Subject one = standalone(graph, i, values, active);
       if (one.wrt.empty() && kind != CheckKind::batch) continue;
       try {
         const LevelResult result =

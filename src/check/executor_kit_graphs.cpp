@@ -97,10 +97,10 @@ void Kit::make_factorizations_of_stacks(DType dtype) {
     Numbers diagonal(18, 0.0);
     for (std::size_t i = 0; i < 6; ++i)
       diagonal[i / 3 * 9 + i % 3 * 4] = 8.0 * static_cast<double>(1 + i % 3);
-    const Value apart = ops::constant(builder, tensor_of(stack, diagonal).to_literal());
+    const Value spread = ops::constant(builder, tensor_of(stack, diagonal).to_literal());
     Values outputs;
     try {
-      outputs = make(apart + x, x);
+      outputs = make(spread + x, x);
     } catch (const Error&) {
       return;  // the primitive takes no such dtype
     }

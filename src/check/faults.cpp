@@ -41,8 +41,8 @@ Faults test(const Subject& subject, const DifferenceFunction& function, const Ex
   return faults;
 }
 
-Subject alone(const Graph& graph, std::uint32_t operation, const Tensors& values,
-              const std::vector<bool>& active) {
+Subject standalone(const Graph& graph, std::uint32_t operation, const Tensors& values,
+                   const std::vector<bool>& active) {
   Subject subject{single_operation(graph, operation), {}, {}};
   const std::span<const ValueId> operands = graph.operation(operation).inputs();
   for (std::size_t i = 0; i < operands.size(); ++i) {

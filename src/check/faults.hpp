@@ -42,8 +42,8 @@ Faults test(const Subject& subject, const DifferenceFunction& function, const Ex
             const CheckOptions& options, int order, const Kinds& kinds);
 
 /// An operation of `graph` by itself on these values; wrt: operands with a true flag in `active`.
-Subject alone(const Graph& graph, std::uint32_t operation, const Tensors& values,
-              const std::vector<bool>& active);
+Subject standalone(const Graph& graph, std::uint32_t operation, const Tensors& values,
+                   const std::vector<bool>& active);
 
 /// By value: does it depend on one of these inputs by a path of inexact values?
 std::vector<bool> reached_from(const Graph& graph, std::span<const std::size_t> wrt);

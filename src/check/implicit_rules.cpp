@@ -40,7 +40,7 @@ RuleViews rule_views(const Subject& subject, const Executor& executor, const Che
     const auto known = std::ranges::find(all, key, &RuleViews::value_type::first);
     // A view that is right at one operation may be wrong at another.
     if (known != all.end() && known->second != RuleView::by_operands) continue;
-    const Subject one = alone(written, i, values, active);
+    const Subject one = standalone(written, i, values, active);
     if (one.wrt.empty()) continue;
     const bool fixed = std::ranges::any_of(operation.inputs(), [&](ValueId id) { return depends[id]; });
     try {

@@ -53,7 +53,7 @@ std::optional<std::string> first_kink(const Subject& subject, const Executor& ex
   const Tensors values = all_values(subject.graph, subject.inputs, executor);
   const std::vector<bool> active = reached_from(subject.graph, subject.wrt);
   for (std::uint32_t i = 0; i < subject.graph.num_operations(); ++i) {
-    const Subject one = alone(subject.graph, i, values, active);
+    const Subject one = standalone(subject.graph, i, values, active);
     if (one.wrt.empty() || subject.graph.operation(i).primitive().has_trait(Trait::no_tangent)) continue;
     const std::string name = named_operation(subject.graph, i) + holder;
     for (const Execution& run : executions(one, executor)) {

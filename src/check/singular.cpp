@@ -55,7 +55,7 @@ class Finder {
     const Tensors values = all_values(subject.graph, subject.inputs, executor_);
     const std::vector<bool> active = reached_from(subject.graph, subject.wrt);
     for (std::uint32_t i = 0; i < subject.graph.num_operations(); ++i) {
-      const Subject one = alone(subject.graph, i, values, active);
+      const Subject one = standalone(subject.graph, i, values, active);
       if (one.wrt.empty() || subject.graph.operation(i).primitive().has_trait(Trait::no_tangent)) continue;
       if (!std::ranges::all_of(one.inputs, tidu::all_finite)) continue;  // it follows
       const Operation operation = subject.graph.operation(i);

@@ -89,13 +89,13 @@ void BackwardCall::check_stop() const {
 void BackwardCall::run() {
   if (threaded_) return run_threaded();
   try {
-    run_alone();
+    run_serially();
   } catch (...) {
     errors_.keep(std::current_exception());
   }
 }
 
-void BackwardCall::run_alone() {
+void BackwardCall::run_serially() {
   std::vector<Cotangent*> many;
   std::array<Cotangent*, 8> few;
   ReadyQueue& ready = ready_.host();

@@ -77,7 +77,7 @@ class BackwardCall {
 
  private:
   bool wants_threads();
-  void run_alone();
+  void run_serially();
   void run_threaded();
   void check_stop() const;
   void finish_leaf(LeafState& leaf);

@@ -150,8 +150,8 @@ std::string first_within(const ErasedExecutor& host, const RecorderCore::Request
   }
   try {
     const Found found = Search(host, request.placement, nullptr).run(graph, inputs, false);
-    const bool alone = graph.num_operations() == 1 && found.inside.empty();
-    return found.operation == no_index || alone ? "" : sentence(graph, found.operation, found);
+    const bool single = graph.num_operations() == 1 && found.inside.empty();
+    return found.operation == no_index || single ? "" : sentence(graph, found.operation, found);
   } catch (const std::exception&) {
     return {};
   }

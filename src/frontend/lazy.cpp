@@ -101,7 +101,7 @@ bool LazyTrace::may_replace(const Tensor& old, const tidu::detail::LazyStorage* 
   const std::lock_guard lock(mutex_);
   if (const auto* const before = old.pending(); before != nullptr)
     return before->producer == this && before->references.load(std::memory_order_acquire) == 2;
-  return replay_.is_active() ? replay_.is_alone(old, lazy_storage) : ops_.is_alone(old, lazy_storage);
+  return replay_.is_active() ? replay_.is_unique(old, lazy_storage) : ops_.is_unique(old, lazy_storage);
 }
 
 // --- recording

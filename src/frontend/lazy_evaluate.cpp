@@ -109,16 +109,18 @@ void LazyTrace::run_known(const HotTrace::Known& known, Lock& lock) {
     lock.unlock();  // objects that the run releases may be the last references
     throw;
   }
-  const auto is_alone = [&] { return batch == batch_ && replay == replay_.count() && replay_.is_active(); };
+  const auto is_undisturbed = [&] {
+    return batch == batch_ && replay == replay_.count() && replay_.is_active();
+  };
   std::exception_ptr failed;
   // Operations that came in the meantime may read any of it.
-  if (run->defers() && !is_alone()) failed = evaluator_.compute_deferred(*run, lock);
+  if (run->defers() && !is_undisturbed()) failed = evaluator_.compute_deferred(*run, lock);
   evaluator_.end(*run);
   LazyDropped dropped;
   run->keep_results(values());
   if (failed == nullptr) counters_.hot_deferred += run->keep_deferred(values());
   counters_.count_evaluation(num_ops, greedy_);
-  if (!is_alone()) {
+  if (!is_undisturbed()) {
     compact(dropped);  // another thread was here
   } else {
     replay_.finish(known, run->dropped);

@@ -81,7 +81,7 @@ void RecordedOps::take(std::vector<LazyOp> ops, std::vector<std::uint32_t> opera
   operands_.swap(operands);
 }
 
-bool RecordedOps::is_alone(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage) {
+bool RecordedOps::is_unique(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage) {
   const std::uint32_t known = leaves_.find(values_, old);
   if (lazy_storage != nullptr) {
     return lazy_storage->references.load(std::memory_order_acquire) == (known == no_index ? 1U : 2U);
@@ -89,9 +89,9 @@ bool RecordedOps::is_alone(const Tensor& old, const tidu::detail::LazyStorage* l
   if (known == no_index) return old.exclusive();
   Tensor& held = values_[known].tensor;
   held = Tensor();
-  const bool alone = old.exclusive();
+  const bool unique = old.exclusive();
   held = old;
-  return alone;
+  return unique;
 }
 
 // --- evaluation

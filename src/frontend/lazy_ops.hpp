@@ -59,7 +59,7 @@ class RecordedOps {
   void take(std::vector<LazyOp> ops, std::vector<std::uint32_t> operands, LazyValues& values);
   /// Has the Array that holds `old` (with storage `lazy_storage`, if it is a lazy tensor's) the only
   /// reference to it, except for this object?
-  bool is_alone(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage);
+  bool is_unique(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage);
 
   // --- evaluation
   /// Operations that an evaluation begins with: their number, and the last of them.

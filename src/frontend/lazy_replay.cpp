@@ -72,7 +72,7 @@ const HotTrace::Known* LazyReplay::find_known(const LazyRunner& runner) const {
 }
 
 // There is no table of leaves, and one may occur several times.
-bool LazyReplay::is_alone(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage) {
+bool LazyReplay::is_unique(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage) {
   LazyValues& values = hot_trace_->values;
   const std::uint32_t references =
       lazy_storage != nullptr ? lazy_storage->references.load(std::memory_order_acquire) : 0;
@@ -88,9 +88,9 @@ bool LazyReplay::is_alone(const Tensor& old, const tidu::detail::LazyStorage* la
   if (times == 0) return old.exclusive();
   if (times != 1 || held->tensor.type() != old.type()) return false;
   held->tensor = Tensor();
-  const bool alone = old.exclusive();
+  const bool unique = old.exclusive();
   held->tensor = old;
-  return alone;
+  return unique;
 }
 
 void LazyReplay::finish(const HotTrace::Known& known, std::vector<Tensor>& dropped) {

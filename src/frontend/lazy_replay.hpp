@@ -59,8 +59,8 @@ class LazyReplay {
   /// The known program for the values that are referred to now, if the hot trace has come to its end; else
   /// null.
   const HotTrace::Known* find_known(const LazyRunner& runner) const;
-  /// As RecordedOps::is_alone.
-  bool is_alone(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage);
+  /// As RecordedOps::is_unique.
+  bool is_unique(const Tensor& old, const tidu::detail::LazyStorage* lazy_storage);
   /// Ends the replay of a hot trace that was evaluated. `dropped`: receives the tensors that the hot trace
   /// does not keep.
   void finish(const HotTrace::Known& known, std::vector<Tensor>& dropped);

@@ -41,8 +41,8 @@ eager::Operands<Tensor> run_reusing(const Executable& executable, std::span<Arra
     for (const std::uint32_t input : set.inputs) {
       if (output == set.outputs.end()) break;
       Body& body = arguments[input].required();
-      const bool is_alone = body.references.load(std::memory_order_acquire) == 1 && body.extra == nullptr;
-      if (!is_alone || !body.tensor.exclusive()) continue;
+      const bool is_unique = body.references.load(std::memory_order_acquire) == 1 && body.extra == nullptr;
+      if (!is_unique || !body.tensor.exclusive()) continue;
       results[*output] = std::move(body.tensor);
       inputs[input] = &results[*output];
       ++output;

@@ -77,7 +77,7 @@ std::int64_t position_along(std::int64_t axis, std::int64_t position, std::strin
 Subscripts::Subscripts(std::string_view function, const Array& x, std::span<const Subscript> list) {
   using Kind = Subscript::Kind;
   const std::int64_t left = axes_left(function, x, list);
-  bool any_indices = false, apart = false, behind = false;
+  bool any_indices = false, separated = false, behind = false;
   for (const Subscript& i : list) any_indices = any_indices || i.kind() == Kind::indices;
   std::int64_t axis = 0;
   const auto whole_axes = [&](std::int64_t count) {
@@ -92,7 +92,7 @@ Subscripts::Subscripts(std::string_view function, const Array& x, std::span<cons
     if (names) {
       const bool first = std::find(layout_.begin(), layout_.end(), named_axes) == layout_.end();
       if (first) layout_.push_back(named_axes);
-      apart = apart || (!first && behind);
+      separated = separated || (!first && behind);
     }
     behind = !names;
     switch (i.kind()) {
@@ -119,7 +119,7 @@ Subscripts::Subscripts(std::string_view function, const Array& x, std::span<cons
     }
   }
   whole_axes(static_cast<std::int64_t>(x.ndim()) - axis);
-  if (apart) {
+  if (separated) {
     layout_.erase(std::find(layout_.begin(), layout_.end(), named_axes));
     layout_.insert(layout_.begin(), named_axes);
   }

@@ -97,8 +97,8 @@ Values batch_cond(BatchContext& c) {
   std::vector<bool> batched = batched_operands(c);
   operands.erase(operands.begin());
   batched.erase(batched.begin());
-  const bool apart = c.batched(0) && branches.size() > 1;
-  for (std::size_t i = 0; i < operands.size() && apart; ++i) {
+  const bool index_per_example = c.batched(0) && branches.size() > 1;
+  for (std::size_t i = 0; i < operands.size() && index_per_example; ++i) {
     if (batched[i] || operands[i].rank() != 0 || !is_inexact(operands[i].dtype())) continue;
     operands[i] = broadcast_to_batch(operands[i], c.size());
     batched[i] = true;
@@ -109,7 +109,7 @@ Values batch_cond(BatchContext& c) {
   std::vector<bool> told;
   for (Graph& branch : branches) {
     std::vector<bool> inputs = batched;
-    told.push_back(apart && holds_unbounded(branch));
+    told.push_back(index_per_example && holds_unbounded(branch));
     if (told.back()) {
       branch = gated(branch);
       inputs.push_back(true);
@@ -119,8 +119,8 @@ Values batch_cond(BatchContext& c) {
   std::vector<std::vector<Value>> cases(mapped[0].outputs().size());
   for (std::size_t b = 0; b < mapped.size(); ++b) {
     std::vector<Value> inputs = operands;
-    const Value taken = apart ? takes(index, b, mapped.size()) : Value();
-    for (std::size_t i = 0; i < inputs.size() && apart; ++i) {
+    const Value taken = index_per_example ? takes(index, b, mapped.size()) : Value();
+    for (std::size_t i = 0; i < inputs.size() && index_per_example; ++i) {
       if (batched[i]) inputs[i] = where_taken(taken, inputs[i]);
     }
     if (told[b]) inputs.push_back(taken);

@@ -202,8 +202,8 @@ Values batch_convolution(BatchContext& c) {
   }
   const Value within = merge_axis(split_axis(c.operand(1), kernel + 1, groups), 0, kernel + 1);
   const Value out = ops::conv_general_dilated(c.operand(0), merge_axis(within, kernel, kernel), conv);
-  const Value apart = split_axis(split_axis(out, feature, groups), feature + 1, c.size());
-  return merge_axis(move_axis(apart, feature + 1, 0), feature + 1, feature + 1);
+  const Value split = split_axis(split_axis(out, feature, groups), feature + 1, c.size());
+  return merge_axis(move_axis(split, feature + 1, 0), feature + 1, feature + 1);
 }
 
 }  // namespace

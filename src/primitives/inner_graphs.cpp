@@ -211,20 +211,20 @@ Graph separated(const Graph& graph, const std::vector<bool>& inputs) {
     const Operation operation = graph.operation(i);
     copier.copy(i);
     if (!is_mixed(operation)) continue;
-    GraphBuilder alone(graph.name(), graph.primitives());
+    GraphBuilder standalone(graph.name(), graph.primitives());
     std::vector<Value> formal, actual, wanted;
     for (const ValueId id : operation.inputs()) {
-      formal.push_back(alone.input(detail::str('x', formal.size()), graph.type(id)));
+      formal.push_back(standalone.input(detail::str('x', formal.size()), graph.type(id)));
       actual.push_back(depends[id] ? Value() : values[id]);
     }
-    const Values results = alone.emit(operation.op(), formal);
+    const Values results = standalone.emit(operation.op(), formal);
     std::vector<ValueId> slots;
     for (std::size_t slot = 0; slot < results.size(); ++slot) {
       if (depends[operation.output(slot)]) continue;
       slots.push_back(operation.output(slot));
       wanted.push_back(results[slot]);
     }
-    const Graph one = alone.build(wanted);
+    const Graph one = standalone.build(wanted);
     const std::vector<Value> made = outputs_given(builder, one, actual, one.outputs());
     for (std::size_t k = 0; k < slots.size(); ++k) values[slots[k]] = made[k];
   }

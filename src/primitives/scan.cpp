@@ -157,10 +157,10 @@ Values batch_scan(BatchContext& c) {
     }
   }
   const std::vector<Value> values = outputs_given(builder.body(), mapped, inputs, of_mapped);
-  const std::vector<Value> alone = outputs_given(builder.body(), parts.body, plain, of_body);
-  auto next_mapped = values.begin(), next_alone = alone.begin();
+  const std::vector<Value> unmapped = outputs_given(builder.body(), parts.body, plain, of_body);
+  auto next_mapped = values.begin(), next_unmapped = unmapped.begin();
   for (std::size_t k = 0; k < parts.num_outputs; ++k)
-    builder.add_output(is_batched(k) ? *next_mapped++ : *next_alone++);
+    builder.add_output(is_batched(k) ? *next_mapped++ : *next_unmapped++);
 
   Values results = builder.emit(c.emitter(), parts.shape.length, parts.shape.reverse);
   for (std::size_t k = 0; k < parts.num_outputs; ++k) {

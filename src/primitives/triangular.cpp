@@ -93,13 +93,13 @@ Value solve_shared(BatchContext& c, const ops::TriangularSolve& how) {
   const Value b = c.operand(1);
   const std::size_t rank = b.rank();
   const Value moved = move_axis(b, 0, how.left_side ? rank - 1 : rank - 3);
-  const Shape& apart = moved.shape();
-  Shape merged = apart;
+  const Shape& split_shape = moved.shape();
+  Shape merged = split_shape;
   const std::size_t into = how.left_side ? rank - 2 : rank - 3;
-  merged[into] = num_elements({apart[into], apart[into + 1]});
+  merged[into] = num_elements({split_shape[into], split_shape[into + 1]});
   merged.erase(merged.begin() + static_cast<std::ptrdiff_t>(into) + 1);
   const Value x = ops::triangular_solve(c.operand(0), ops::reshape(moved, merged), how);
-  return move_axis(ops::reshape(x, apart), how.left_side ? rank - 1 : rank - 3, 0);
+  return move_axis(ops::reshape(x, split_shape), how.left_side ? rank - 1 : rank - 3, 0);
 }
 
 Values batch_solve(BatchContext& c) {

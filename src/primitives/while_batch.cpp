@@ -17,26 +17,26 @@ class WhileBatch {
  public:
   explicit WhileBatch(BatchContext& c) : c_(c), loop_(c.op()), batched_(batched_operands(c)) {
     loop_.spread(batched_);
-    apart_ = depending_on(loop_.cond, batched_)[loop_.cond.outputs()[0]];
-    for (std::size_t k = 0; k < loop_.num_carry && apart_; ++k) {
+    steps_differ_ = depending_on(loop_.cond, batched_)[loop_.cond.outputs()[0]];
+    for (std::size_t k = 0; k < loop_.num_carry && steps_differ_; ++k) {
       if (!loop_.stays(k)) batched_[loop_.carry(k)] = true;
     }
     // A number that examples share is one of each for its derivative, as with cond: see Note [Cases not
     // taken].
-    for (std::size_t i = 0; i < loop_.num_operands && apart_ && loop_.shape.max_steps; ++i) {
+    for (std::size_t i = 0; i < loop_.num_operands && steps_differ_ && loop_.shape.max_steps; ++i) {
       const Type type = c.operand(i).type();
       batched_[i] = batched_[i] || (type.rank() == 0 && is_inexact(type.dtype()));
     }
-    told_ = apart_ && holds_unbounded(loop_.body);
+    told_ = steps_differ_ && holds_unbounded(loop_.body);
     std::vector<bool> inputs = batched_;
     if (told_) inputs.push_back(true);
     body_ = c.host().batch(told_ ? gated(loop_.body) : loop_.body, inputs, c.size());
-    if (apart_) cond_ = c.host().batch(loop_.cond, batched_, c.size());
+    if (steps_differ_) cond_ = c.host().batch(loop_.cond, batched_, c.size());
   }
 
   Values run() {
     add_operands();
-    if (apart_) {
+    if (steps_differ_) {
       const Value first = inline_graph(c_.emitter(), cond_, operands_)[cond_.outputs()[0]];
       const WhileBuilder::InBoth place = builder_.add_carry("goes_on", first, false);
       goes_on_ = place.in_body;
@@ -48,7 +48,7 @@ class WhileBatch {
     step();
     // If all carries stay unchanged there is nothing to compute.
     std::vector<Value> results;
-    if (apart_ || !all_stay()) results = builder_.emit(c_.emitter(), loop_.shape.max_steps);
+    if (steps_differ_ || !all_stay()) results = builder_.emit(c_.emitter(), loop_.shape.max_steps);
     Values all;
     for (std::size_t k = 0, j = 0; k < loop_.num_carry; ++k) {
       const std::size_t i = loop_.carry(k);
@@ -105,26 +105,26 @@ class WhileBatch {
     }
     // See Note [Cases not taken]. Without a bound no cotangent goes back.
     std::vector<Value> read = in_body_;
-    for (std::size_t i = 0; i < read.size() && apart_ && loop_.shape.max_steps; ++i) {
+    for (std::size_t i = 0; i < read.size() && steps_differ_ && loop_.shape.max_steps; ++i) {
       if (batched_[i]) read[i] = where_taken(goes_on_, read[i]);
     }
     if (told_) read.push_back(goes_on_);
     const std::vector<Value> mapped = outputs_given(builder_.body(), body_, read, of_mapped),
-                             alone = outputs_given(builder_.body(), loop_.body, plain(in_body_), of_body);
+                             unmapped = outputs_given(builder_.body(), loop_.body, plain(in_body_), of_body);
     std::vector<Value> next = in_body_;
     auto next_mapped = mapped.begin();
-    auto next_alone = alone.begin();
+    auto next_unmapped = unmapped.begin();
     for (std::size_t k = 0; k < loop_.num_carry; ++k) {
       const std::size_t i = loop_.carry(k);
       if (loop_.stays(k)) continue;
-      next[i] = batched_[i] ? *next_mapped++ : *next_alone++;
-      if (apart_) {
+      next[i] = batched_[i] ? *next_mapped++ : *next_unmapped++;
+      if (steps_differ_) {
         const Value which = ops::broadcast_in_dim(goes_on_, next[i].shape(), {0});
         next[i] = ops::select_n(which, in_body_[i], next[i]);
       }
       builder_.add_output(next[i]);
     }
-    if (!apart_) return;
+    if (!steps_differ_) return;
     const ValueId wanted[] = {cond_.outputs()[0]};
     const Value holds = outputs_given(builder_.body(), cond_, next, wanted)[0];
     builder_.add_output(ops::logical_and(goes_on_, holds));
@@ -133,7 +133,7 @@ class WhileBatch {
   BatchContext& c_;
   WhileParts loop_;
   std::vector<bool> batched_;  // by operand, in some step
-  bool apart_ = false;         // does each example have a number of steps of its own?
+  bool steps_differ_ = false;  // does each example have a number of steps of its own?
   bool told_ = false;          // has the body an input for it? See Note [Loops not taken]
   Graph body_, cond_;          // batched
   WhileBuilder builder_{loop_};

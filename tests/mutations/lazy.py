@@ -45,7 +45,7 @@ mutation("G3", "backward is not seen", "src/frontend/context.hpp",
 mutation("G4", "what is pending when a sequence deviates stays so", "src/frontend/hot.cpp",
          "if (detector.deviated()) c.trace->evaluate_all();", "static_cast<void>(detector.deviated());", programs=LAZY)
 mutation("G4", "a parameter that others see is replaced", OPS,
-         "const bool alone = old.exclusive();\n  held = old;", "const bool alone = true;\n  held = old;", programs=LAZY)
+         "const bool unique = old.exclusive();\n  held = old;", "const bool unique = true;\n  held = old;", programs=LAZY)
 
 mutation("G4", "memory that something else refers to is lent", "src/frontend/lazy_runs.cpp",
          "kept->references.load(std::memory_order_acquire) != 2)",

@@ -78,7 +78,7 @@ struct ConvPhase {
   bool windows_first = false;       ///< are results windows by results?
   bool direct = false;              ///< GEMMs write into the result
   std::int64_t result_leading = 1;  ///< leading dimension if `direct`
-  bool apart = false;               ///< is each element of the divided axis a separate GEMM?
+  bool separate = false;            ///< is each element of the divided axis a separate GEMM?
   bool packs_kernel = false;        ///< false: the kernel is read in place
   bool kernel_by_result = false;    ///< is the kernel results by terms?
   std::int64_t kernel_leading = 1;

@@ -190,7 +190,7 @@ class PhasePlanner {
     p_.term_cut = cut_into(p_.terms, terms);
     if (!p_.packs_lhs && !merged(p_.windows, p_.window_cut.axis, lhs_stride)) {
       // members of a block lie apart in lhs
-      p_.apart = true;
+      p_.separate = true;
     }
     const Index tasks = p_.window_cut.blocks * s_.groups;
     if (tasks < wanted_tasks / 2) p_.term_groups = std::min<Index>(p_.term_cut.blocks, wanted_tasks / 2);
@@ -201,7 +201,7 @@ class PhasePlanner {
     const auto inner = merged(p_.windows, p_.window_cut.axis + 1, other_stride);
     const auto whole = merged(p_.windows, p_.window_cut.axis, other_stride);
     if (p_.term_cut.blocks > 1 || !inner) return;
-    const bool members = p_.apart || !whole;
+    const bool members = p_.separate || !whole;
     const Index step = members ? *inner : *whole;
     const Index count = p_.window_cut.inner * (members ? 1 : p_.window_cut.chunk);
     if (p_.windows_first) {
@@ -214,7 +214,7 @@ class PhasePlanner {
       p_.result_leading = s_.results == 1 ? count : s_.out_feature;
     }
     p_.direct = true;
-    p_.apart = members;
+    p_.separate = members;
   }
 
   void arrange_lhs() {
@@ -231,8 +231,8 @@ class PhasePlanner {
     const Index chunk = count_of(p_.window_cut, p_.windows, last_windows);
     const Index term_chunk = count_of(p_.term_cut, p_.terms, last_terms);
     cell.terms = term_chunk * p_.term_cut.inner;
-    const Index members = p_.apart ? chunk : 1;
-    const Index windows = p_.window_cut.inner * (p_.apart ? 1 : chunk);
+    const Index members = p_.separate ? chunk : 1;
+    const Index windows = p_.window_cut.inner * (p_.separate ? 1 : chunk);
     cell.windows = chunk * p_.window_cut.inner;
     if (p_.packs_lhs) {
       const Index window_to = p_.windows_inner ? 1 : cell.terms;
@@ -242,7 +242,7 @@ class PhasePlanner {
       };
       std::vector<StridedAxis> axes;
       append(axes, p_.windows, p_.window_cut.axis + 1, window_to, from_lhs);
-      axes.push_back({chunk, p_.apart ? windows * cell.terms : window_to * p_.window_cut.inner,
+      axes.push_back({chunk, p_.separate ? windows * cell.terms : window_to * p_.window_cut.inner,
                       p_.windows[p_.window_cut.axis].lhs});
       append(axes, p_.terms, p_.term_cut.axis + 1, term_to, from_lhs);
       axes.push_back({term_chunk, term_to * p_.term_cut.inner, p_.terms[p_.term_cut.axis].lhs});
@@ -281,7 +281,7 @@ class PhasePlanner {
   // From the results of a block, each of its members a matrix, to where they belong.
   void make_store(int last) {
     const Index chunk = count_of(p_.window_cut, p_.windows, last);
-    const Index windows = p_.window_cut.inner * (p_.apart ? 1 : chunk);
+    const Index windows = p_.window_cut.inner * (p_.separate ? 1 : chunk);
     const Index window_step = p_.windows_first ? s_.results : 1;
     if (p_.direct) return;
     state_.result_size = std::max(state_.result_size, chunk * p_.window_cut.inner * s_.results);
@@ -290,7 +290,7 @@ class PhasePlanner {
       return StridedAxis{axis.extent, axis.other, from};
     });
     axes.push_back({chunk, p_.windows[p_.window_cut.axis].other,
-                    p_.apart ? windows * s_.results : window_step * p_.window_cut.inner});
+                    p_.separate ? windows * s_.results : window_step * p_.window_cut.inner});
     axes.push_back({s_.results, s_.out_feature, p_.windows_first ? 1 : windows});
     p_.store[static_cast<std::size_t>(last)] =
         StridedCopy(std::move(axes), static_cast<std::size_t>(state_.element), 1);

@@ -270,14 +270,15 @@ void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* fro
       copy_line(inner, from + i * outer.from, to + i * outer.to);
   }
 }
-// to[i * step + j] = from[i + j * apart] for `rows` j, at most as many as a tile has. Words go by squares
-// through registers, of few rows of `to` at a time, so that their lines are filled soon. Where rows of `from`
-// alone are a power of two apart, of which few lines fit into the nearest cache at once, those are used up.
+// to[i * step + j] = from[i + j * row_stride] for `rows` j, at most as many as a tile has. Words go by
+// squares through registers, of few rows of `to` at a time, so that their lines are filled soon. Where rows
+// of `from` alone are a power of two apart, of which few lines fit into the nearest cache at once, those are
+// used up.
 template <class E>
-void copy_tile(std::int64_t count, std::int64_t step, std::int64_t rows, std::int64_t apart, const E* from,
-               E* to) {
+void copy_tile(std::int64_t count, std::int64_t step, std::int64_t rows, std::int64_t row_stride,
+               const E* from, E* to) {
   if constexpr (is_word<E>) {
-    if (is_short_row(count) && apart == count) {
+    if (is_short_row(count) && row_stride == count) {
       E* columns[max_short_row] = {};
       for (std::int64_t i = 0; i < count; ++i) columns[i] = to + i * step;
       return split_short_rows(from, count, rows, columns);
@@ -287,9 +288,9 @@ void copy_tile(std::int64_t count, std::int64_t step, std::int64_t rows, std::in
         return stride * static_cast<std::int64_t>(sizeof(E)) % 2048 == 0;
       };
       const std::int64_t line =
-          few_fit(apart) && !few_fit(step) ? static_cast<std::int64_t>(64 / sizeof(E)) : 8;
+          few_fit(row_stride) && !few_fit(step) ? static_cast<std::int64_t>(64 / sizeof(E)) : 8;
       std::array<std::int64_t, tile> places;
-      for (std::int64_t j = 0; j < rows; ++j) places[static_cast<std::size_t>(j)] = j * apart;
+      for (std::int64_t j = 0; j < rows; ++j) places[static_cast<std::size_t>(j)] = j * row_stride;
       for (std::int64_t i = 0; i < count; i += line)
         gather_columns_kernel<E>()(from + i, places.data(), rows, std::min(line, count - i), to + i * step,
                                    step);
@@ -298,7 +299,7 @@ void copy_tile(std::int64_t count, std::int64_t step, std::int64_t rows, std::in
   }
   for (std::int64_t i = 0; i < count; ++i) {
     TIDU_INDEPENDENT
-    for (std::int64_t j = 0; j < rows; ++j) to[i * step + j] = from[i + j * apart];
+    for (std::int64_t j = 0; j < rows; ++j) to[i * step + j] = from[i + j * row_stride];
   }
 }
 
@@ -362,14 +363,14 @@ void StridedCopy::run_doubled(const E* from, E* to) const {
 void StridedCopy::cut_lines() {
   constexpr std::int64_t most = 128, fewest = 8;
   if (axes_.size() < 3) return;
-  const StridedAxis line = axes_.back(), apart = axes_[axes_.size() - 2], side = axes_[axes_.size() - 3];
+  const StridedAxis line = axes_.back(), far = axes_[axes_.size() - 2], side = axes_[axes_.size() - 3];
   const bool is_short = static_cast<std::size_t>(line.extent) * element_size_ <= short_line;
-  if (line.to != 1 || line.from != 1 || !is_short || side.from != line.extent || apart.extent <= most) return;
+  if (line.to != 1 || line.from != 1 || !is_short || side.from != line.extent || far.extent <= most) return;
   std::int64_t at_once = most;
-  while (at_once >= fewest && apart.extent % at_once != 0) --at_once;
+  while (at_once >= fewest && far.extent % at_once != 0) --at_once;
   if (at_once < fewest) return;
   axes_[axes_.size() - 2].extent = at_once;
-  axes_.insert(axes_.end() - 3, {apart.extent / at_once, apart.to * at_once, apart.from * at_once});
+  axes_.insert(axes_.end() - 3, {far.extent / at_once, far.to * at_once, far.from * at_once});
 }
 
 // Planes that are transposed, by tiles of rows of `from`.

@@ -51,9 +51,9 @@ std::string text_of_passes(std::vector<Pass> all, std::int64_t elements, const R
   const bool held = count * whole.width <= max_held && count * whole.bytes_read() <= max_bytes &&
                     lines * count * whole.width <= max_lines;
   const std::string width = std::to_string(whole.width) + "u", end = std::to_string(elements) + "u",
-                    apart = std::to_string(step) + "u",
+                    stride = std::to_string(step) + "u",
                     each = "#pragma unroll\n  for (index_t j = 0; j < " + std::to_string(count) +
-                           "u; ++j) {\n  const index_t c = lane * " + width + " + j * " + apart + ";\n",
+                           "u; ++j) {\n  const index_t c = lane * " + width + " + j * " + stride + ";\n",
                     inside = elements % step == 0 ? "" : "if (c < " + end + ") ";
   std::string text = whole.alignment();
   if (held && !whole.reads.empty())
@@ -67,7 +67,7 @@ std::string text_of_passes(std::vector<Pass> all, std::int64_t elements, const R
       text += each + "  " + inside + "{\n" + pass.packs.computes("c", place, "live") + "  }\n  }\n";
     } else {
       pass.packs.look_ahead(4, pass.text);
-      text += pass.packs.loop("lane * " + width, end, apart, place, "live");
+      text += pass.packs.loop("lane * " + width, end, stride, place, "live");
     }
     text += "  }\n";
   }

@@ -132,7 +132,7 @@ Element element_of(DType dtype) {
 
 #endif
 
-void run_alone(const CollectiveStep& step, const Bindings& at, Stream stream) {
+void run_on_one_rank(const CollectiveStep& step, const Bindings& at, Stream stream) {
   const std::size_t bytes = static_cast<std::size_t>(step.count) * size_of(step.dtype);
   if (bytes == 0) return;
   if (step.kind == CollectiveStep::Kind::permute && step.pairs.empty()) {
@@ -217,7 +217,7 @@ void permute(const CollectiveStep& step, Rank& own, const std::byte* in, std::by
 }  // namespace
 
 void run_collective(const CollectiveStep& step, const Bindings& at, Stream on) {
-  if (step.communicator == nullptr) return run_alone(step, at, on);
+  if (step.communicator == nullptr) return run_on_one_rank(step, at, on);
   const Functions& f = functions();
   Rank& own = *static_cast<Rank*>(step.communicator);
   const std::lock_guard lock(own.mutex);
@@ -257,7 +257,7 @@ void leave_communicator(void*) noexcept {}
 void check_communicator(void*, std::chrono::duration<double>) {}
 
 void run_collective(const CollectiveStep& step, const Bindings& at, Stream stream) {
-  run_alone(step, at, stream);
+  run_on_one_rank(step, at, stream);
 }
 
 #endif
