@@ -127,22 +127,30 @@ std::size_t set_cached_graph_bytes_limit(std::size_t bytes);
 /// Drops all cached graphs that no tape uses; compile_cache().clear() calls it. Returns how many went.
 std::size_t clear_cached_graphs();
 
-/// The former names, for one version.
+/// CachedGraphStatistics with the former names of the counters, for one version.
 struct TemplateStatistics {
-  std::uint64_t templates = 0, derivations = 0, transpositions = 0, evictions = 0, looked_at = 0;
-  std::size_t bytes = 0;
+  std::uint64_t templates = 0;       ///< CachedGraphStatistics::graphs
+  std::uint64_t derivations = 0;     ///< CachedGraphStatistics::linearizations
+  std::uint64_t transpositions = 0;  ///< of that name
+  std::uint64_t evictions = 0;       ///< of that name
+  std::uint64_t looked_at = 0;       ///< of that name
+  std::size_t bytes = 0;             ///< of that name
 };
+/// The former name.
 [[deprecated("use cached_graph_statistics")]] inline TemplateStatistics template_statistics() {
   const CachedGraphStatistics now = cached_graph_statistics();
   return {now.graphs, now.linearizations, now.transpositions, now.evictions, now.looked_at, now.bytes};
 }
+/// The former name.
 [[deprecated("use set_cached_graph_limit")]] inline std::size_t set_template_limit(std::size_t count) {
   return set_cached_graph_limit(count);
 }
+/// The former name.
 [[deprecated("use set_cached_graph_bytes_limit")]] inline std::size_t set_template_bytes_limit(
     std::size_t bytes) {
   return set_cached_graph_bytes_limit(bytes);
 }
+/// The former name.
 [[deprecated("use clear_cached_graphs")]] inline std::size_t clear_templates() {
   return clear_cached_graphs();
 }
