@@ -9,24 +9,24 @@
 namespace tidu::test {
 namespace {
 
-using Maker = std::function<Value(const Value&)>;
+using Emit = std::function<Value(const Value&)>;
 
-// Gradient at `at` of sum_i (c_i x_i) or the like: of the result of `make` for an input of that many
+// Gradient at `at` of sum_i (c_i x_i) or the like: of the result of `emit` for an input of that many
 // elements.
-std::vector<double> gradient_of(const char* name, const Maker& make, std::initializer_list<double> at) {
+std::vector<double> gradient_of(const char* name, const Emit& emit, std::initializer_list<double> at) {
   Tape tape;
   const Var x = tape.leaf(vec(at));
   const RecordedGraph graph = graph_of(name, {x.second.type()}, [&](const auto& in) {
-    return std::vector<Value>{ops::reduce_sum(make(in[0]), {0})};
+    return std::vector<Value>{ops::reduce_sum(emit(in[0]), {0})};
   });
   const Tensor result = gradient(backward(tape.apply(graph, {x})[0]), x);
   return {result.elements<double>().begin(), result.elements<double>().end()};
 }
 
-void check(const char* name, const Maker& make, std::initializer_list<double> at,
+void check(const char* name, const Emit& emit, std::initializer_list<double> at,
            const std::vector<double>& right) {
   CAPTURE(name);
-  const std::vector<double> got = gradient_of(name, make, at);
+  const std::vector<double> got = gradient_of(name, emit, at);
   REQUIRE(got.size() == right.size());
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(right[i]).epsilon(1e-12));
 }

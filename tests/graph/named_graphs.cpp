@@ -124,7 +124,7 @@ TEST_CASE("graphs that are deferred anew without end are refused in a dump") {
                        doctest::Contains("is the rule of a function that each rule makes anew"), Error);
 }
 
-TEST_CASE("the maker of a deferred graph may fail, and is called again") {
+TEST_CASE("the function that makes a deferred graph may fail, and is called again") {
   int calls = 0;
   const DeferredGraph deferred("later", Key128{5, 6}, [&calls] {
     if (++calls == 1) throw Error(ErrorKind::internal, "not now");

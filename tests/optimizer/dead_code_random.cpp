@@ -17,9 +17,9 @@ namespace {
 namespace demanded_random_cases {
 
 // Values are pairs of numbers, whole ones or smooth in each other.
-class Maker {
+class RandomGraphBuilder {
  public:
-  Maker(std::uint64_t seed, DType dtype) : random_(seed), type_(dtype, {2}) {}
+  RandomGraphBuilder(std::uint64_t seed, DType dtype) : random_(seed), type_(dtype, {2}) {}
 
   Graph make() {
     GraphBuilder g("f");
@@ -223,7 +223,7 @@ TEST_CASE("[dead code] random nested graphs: dead code is removed, and nothing e
   std::size_t before = 0, after = 0, cut_graphs = 0, wrong = 0;
   const std::size_t count = test::scaled(2000);
   for (std::size_t seed = 0; seed < count && wrong < 5; ++seed) {
-    const Graph graph = Maker(seed, i64).make(), cut = eliminate_dead_code(graph);
+    const Graph graph = RandomGraphBuilder(seed, i64).make(), cut = eliminate_dead_code(graph);
     verify(cut);
     before += count_operations(prune(graph));
     after += count_operations(cut);
@@ -262,7 +262,7 @@ TEST_CASE("[dead code] random nested graphs: derivatives to second order, withou
   std::size_t wrong = 0, cut_graphs = 0;
   const std::size_t count = test::scaled(100);
   for (std::size_t seed = 0; seed < count && wrong < 5; ++seed) {
-    const Graph graph = Maker(seed, f64).make(), cut = eliminate_dead_code(graph);
+    const Graph graph = RandomGraphBuilder(seed, f64).make(), cut = eliminate_dead_code(graph);
     const Graph backward = vjp(graph), of_cut = vjp(cut);
     std::string text;
     for (const auto& [of_all, of_left] : {std::pair(jvp(graph), jvp(cut)),
