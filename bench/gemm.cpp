@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 #include "gemm_eigen.hpp"
 
 namespace {

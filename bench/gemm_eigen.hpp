@@ -1,7 +1,7 @@
 // gemm_eigen.hpp - Eigen's matmul as two functions, so that its templates stay in one file.
 #pragma once
 
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 
 namespace tidu::bench {
 

@@ -1,4 +1,4 @@
-// one_pass_functions.hpp - the pass, and its functions as backends/cpu/groups/vector_x86_exponential.hpp and
+// one_pass_functions.hpp - the pass, and its functions as backends/cpu/fusion/vector_x86_exponential.hpp and
 // vector_x86_circular.hpp assemble them, for vectors V with the operations of one_pass_avx2.cpp.
 #pragma once
 

@@ -33,8 +33,8 @@ MAY_INCLUDE = {
 }
 # Module -> folder of it -> the other folders of it that this one may include.
 INSIDE = {
-    "cpu": {"schedule": [], "kernels": [], "products": ["kernels", "schedule"], "convolution": ["kernels", "products"],
-            "groups": ["kernels", "schedule"], "steps": ["groups", "kernels", "products", "schedule"]},
+    "cpu": {"schedule": [], "kernels": [], "matmul": ["kernels", "schedule"], "convolution": ["kernels", "matmul"],
+            "fusion": ["kernels", "schedule"], "steps": ["fusion", "kernels", "matmul", "schedule"]},
     "cuda": {"kernels": [], "libraries": [], "rules": ["kernels"]},
 }
 # Headers directly in include/tidu/: the module of each (None: any module may include it, and it includes nothing). That of C is c.h.
@@ -160,10 +160,10 @@ def self_test():
         "backends/cpu/kernels.hpp": ("", None),
         "backends/cpu/k.cpp": ('#include "kernels.hpp"\n#include <Eigen/Core>\n#include <tidu/eager/e.hpp>\n', None),
         "backends/reference/r.cpp": ('#include "cpu/kernels.hpp"\n', "reference may not include cpu"),
-        "backends/cpu/products/p.hpp": ('#include "cpu/kernels.hpp"\n#include "cpu/kernels/l.hpp"\n', None),
-        "backends/cpu/kernels/l.hpp": ('#include "cpu/products/p.hpp"\n', "kernels may not include products"),
+        "backends/cpu/matmul/p.hpp": ('#include "cpu/kernels.hpp"\n#include "cpu/kernels/l.hpp"\n', None),
+        "backends/cpu/kernels/l.hpp": ('#include "cpu/matmul/p.hpp"\n', "kernels may not include matmul"),
         "backends/cpu/odd/o.cpp": ("", "odd is not a folder of cpu"),
-        "backends/cpu/all.cpp": ('#include "cpu/products/p.hpp"\n', None),
+        "backends/cpu/all.cpp": ('#include "cpu/matmul/p.hpp"\n', None),
         "src/eager/name.cpp": ('bool f(Op op) { return op.name() == "add"; }\n', "may not compare a primitive by its name"),
         "src/check/name.cpp": ('bool f(Op op) { return op.name() == "add"; }\n', None),
         "src/check/c.cpp": ("#include <tidu/frontend/f.hpp>\n", "check may not include frontend"),

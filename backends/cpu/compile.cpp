@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "cpu/compiled.hpp"
-#include "cpu/groups/fused.hpp"
-#include "cpu/groups/fused_rows.hpp"
-#include "cpu/groups/runs.hpp"
+#include "cpu/fusion/fused.hpp"
+#include "cpu/fusion/fused_rows.hpp"
+#include "cpu/fusion/runs.hpp"
 #include "cpu/loop.hpp"
+#include "cpu/matmul/product_group.hpp"
 #include "cpu/operation_plans.hpp"
-#include "cpu/products/product_group.hpp"
 #include "cpu/steps/donation.hpp"
 #include "cpu/steps/step_passes.hpp"
 #include "tidu/graph/error.hpp"

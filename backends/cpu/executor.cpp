@@ -10,7 +10,7 @@
 
 #include "cpu/arena.hpp"
 #include "cpu/compiled.hpp"
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 #include "cpu/inner_program.hpp"
 #include "cpu/kernel_table.hpp"
 #include "cpu/processors.hpp"

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "cpu/custom_kernel.hpp"
-#include "cpu/groups/runs.hpp"
-#include "cpu/groups/vector_complex.hpp"
-#include "cpu/groups/vector_ir.hpp"
-#include "cpu/groups/vector_special.hpp"
+#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/vector_complex.hpp"
+#include "cpu/fusion/vector_ir.hpp"
+#include "cpu/fusion/vector_special.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "tidu/graph/literal.hpp"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 #include "tidu/graph/type.hpp"
 
 namespace tidu::cpu_detail {

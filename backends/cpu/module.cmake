@@ -4,7 +4,7 @@
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
 
-file(GLOB gemm_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/products/gemm_*.cpp")
+file(GLOB gemm_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/matmul/gemm_*.cpp")
 set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>" -ffp-contract=fast -falign-functions=64)
 # g++ keeps addresses in registers of vectors and, with AVX-512 BW, of masks, from where they come back only when all multiplications
 # before have begun: it is told that numbers do not move there, and has no BW, which the products do not need.
@@ -14,7 +14,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x8
   if(TIDU_CAN_KEEP_ADDRESSES)
     set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -mtune-ctrl=^inter_unit_moves_to_vec)
   endif()
-  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/products/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS -mno-avx512bw)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/matmul/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS -mno-avx512bw)
 endif()
 # Decompositions of Eigen are much code to compile, in which g++ 12 takes for uninitialised what is not.
 set(decompositions "${CMAKE_CURRENT_LIST_DIR}/kernels/spectral.cpp" "${CMAKE_CURRENT_LIST_DIR}/kernels/svd_jacobi.cpp"
@@ -46,7 +46,7 @@ if(TIDU_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   else()
     set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS -O0)
   endif()
-  set_property(SOURCE ${decompositions} "${CMAKE_CURRENT_LIST_DIR}/products/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS
+  set_property(SOURCE ${decompositions} "${CMAKE_CURRENT_LIST_DIR}/matmul/gemm_avx512.cpp" APPEND PROPERTY COMPILE_OPTIONS
                -fno-sanitize=all)
 endif()
 
@@ -58,8 +58,8 @@ if(TIDU_SANITIZE)
   set(loops_level)
 endif()
 foreach(loops kernels/unary kernels/binary kernels/comparison kernels/ternary kernels/convert kernels/transcendental
-        kernels/constants kernels/shape kernels/strided kernels/scan kernels/indexing kernels/windows kernels/random groups/reduce
-        groups/vector_complex groups/vector_special
+        kernels/constants kernels/shape kernels/strided kernels/scan kernels/indexing kernels/windows kernels/random fusion/reduce
+        fusion/vector_complex fusion/vector_special
         convolution/convolution)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${loops}.cpp" APPEND PROPERTY COMPILE_OPTIONS
                ${loops_level} -fno-math-errno -fno-trapping-math -falign-functions=64 -falign-loops=64 "$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
@@ -67,8 +67,8 @@ endforeach()
 
 # Sources that an option concerns are compiled alone, so that the groups in which the others are do not depend on options, and a
 # compiler cache has them for every build.
-foreach(source convolution/convolution_onednn convolution/convolution_primitives products/gemm_onednn kernels/svd_jacobi kernels/svd_lapack
-        groups/vector_x86 groups/vector_mvec groups/rows_x86 groups/runs_x86)
+foreach(source convolution/convolution_onednn convolution/convolution_primitives matmul/gemm_onednn kernels/svd_jacobi kernels/svd_lapack
+        fusion/vector_x86 fusion/vector_mvec fusion/rows_x86 fusion/runs_x86)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${source}.cpp" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
 
@@ -101,7 +101,7 @@ if(onednn)
   # For the sources that call it alone, so that a compiler cache has all others for builds with and without it.
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/convolution/convolution_onednn.cpp"
                "${CMAKE_CURRENT_LIST_DIR}/convolution/convolution_primitives.cpp"
-               "${CMAKE_CURRENT_LIST_DIR}/products/gemm_onednn.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_ONEDNN)
+               "${CMAKE_CURRENT_LIST_DIR}/matmul/gemm_onednn.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_ONEDNN)
   target_include_directories(${target} SYSTEM PRIVATE "${TIDU_ONEDNN_INCLUDE_DIR}")
   target_link_libraries(${target} PRIVATE "${TIDU_ONEDNN_LIBRARY}" gomp)
 elseif(TIDU_ONEDNN STREQUAL "ON")
@@ -162,8 +162,8 @@ if(NOT TIDU_LANES STREQUAL "OFF")
   endif()
 endif()
 if(lanes)
-  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/groups/vector_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/groups/vector_mvec.cpp"
-               "${CMAKE_CURRENT_LIST_DIR}/groups/rows_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/groups/runs_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
+  set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/fusion/vector_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/fusion/vector_mvec.cpp"
+               "${CMAKE_CURRENT_LIST_DIR}/fusion/rows_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/fusion/runs_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
   target_include_directories(${target} SYSTEM PRIVATE "${TIDU_XBYAK_INCLUDE_DIR}")
   target_link_libraries(${target} PRIVATE mvec)
 elseif(TIDU_LANES STREQUAL "ON")

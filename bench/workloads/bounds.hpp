@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 
 namespace workloads {
 

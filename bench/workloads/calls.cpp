@@ -6,7 +6,7 @@
 #include <tidu/linearize/transforms.hpp>
 #include <vector>
 
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 #include "workload.hpp"
 
 namespace workloads {

@@ -10,7 +10,7 @@ COMPILED = "backends/cpu/compiled.cpp"
 STEPS = "backends/cpu/steps/"
 
 # Operations on short arrays as one piece of code.
-RUNS = "backends/cpu/groups/runs_plan.cpp"
+RUNS = "backends/cpu/fusion/runs_plan.cpp"
 fault("runs", "what the operation right behind a run reads is not written", RUNS,
       "if (last_read_[result] < end) continue;", "if (last_read_[result] <= end) continue;")
 fault("runs", "what a group repeats is not read", RUNS,
@@ -25,20 +25,20 @@ fault("runs", "arrays of two dtypes are in one run", RUNS,
       "(kind.dtype != bool_ && dtype_ != bool_ && kind.dtype != dtype_)", "false")
 fault("runs", "an addition that a product does is in a run, too", RUNS,
       "(excluded_.empty() || !excluded_[node.index])", "(excluded_.empty() || true)")
-fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "backends/cpu/groups/runs_x86.cpp",
+fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "backends/cpu/fusion/runs_x86.cpp",
       "      tail_.forget_mask();\n", "")
-fault("runs", "sums begin with +0 where a vector is not filled", "backends/cpu/groups/vector_x86_reduction.hpp",
+fault("runs", "sums begin with +0 where a vector is not filled", "backends/cpu/fusion/vector_x86_reduction.hpp",
       "if (is_sum(op)) return x_.constant(x_.sign_bit());", "if (is_sum(op)) return x_.constant(0);")
-fault("runs", "single elements are loaded again", "backends/cpu/groups/runs_x86.cpp",
+fault("runs", "single elements are loaded again", "backends/cpu/fusion/runs_x86.cpp",
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate;",
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate || op == VectorOp::splat;")
 
 # Whole numbers in lanes, and folds of few elements.
-WHOLE = "backends/cpu/groups/vector_x86_arithmetic.hpp"
+WHOLE = "backends/cpu/fusion/vector_x86_arithmetic.hpp"
 fault("integer vectors", "a product of 64 bits lacks a part", WHOLE, "    x_.vpaddq(t, t, r);\n", "")
-fault("integer vectors", "what is beyond all whole numbers is the least of them", "backends/cpu/groups/vector_lowering.cpp",
+fault("integer vectors", "what is beyond all whole numbers is the least of them", "backends/cpu/fusion/vector_lowering.cpp",
       "s.of(VectorOp::less_equal, s.immediate(0x1p31), x);", "s.of(VectorOp::less, x, x);")
-fault("folds", "of rows side by side one is left out", "backends/cpu/groups/reduce.hpp",
+fault("folds", "of rows side by side one is left out", "backends/cpu/fusion/reduce.hpp",
       "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")
 
 # Columns that groups gather, and rows of columns that they make.
@@ -58,7 +58,7 @@ fault("columns", "rows that others read too are not taken", COLUMNS,
 fault("columns", "rows are written where columns are read", COLUMNS, "  with.whole = of;\n", "")
 fault("columns", "rows are taken along the wrong axis", COLUMNS,
       "          operation.op().integer(\"axis\") != static_cast<std::int64_t>(along) ||\n", "")
-fault("columns", "columns of two arrays of indices are gathered by one of them", "backends/cpu/groups/columns_plan.cpp",
+fault("columns", "columns of two arrays of indices are gathered by one of them", "backends/cpu/fusion/columns_plan.cpp",
       " &&\n                         gathered[k - 1].indices == column.indices;", ";")
 fault("columns", "an index beyond the end is one behind it", "backends/cpu/kernels/columns.cpp",
       "std::clamp<std::int64_t>(indices[i], 0, last)", "std::clamp<std::int64_t>(indices[i], 0, last + 1)")
@@ -98,7 +98,7 @@ fault("updates", "what is scaled may be a result", UPDATE,
 fault("updates", "a product is added to itself", UPDATE, " || update.x == id)", ")")
 fault("updates", "the result is written where the second operand is read", UPDATE,
       "values.whole = {values.operands[0], values.operands[1]};", "values.whole = {values.operands[0]};")
-fault("updates", "an operand that is to be packed is read where it lies", "backends/cpu/products/product.cpp",
+fault("updates", "an operand that is to be packed is read where it lies", "backends/cpu/matmul/product.cpp",
       "if (product.lhs.packed || product.rhs.packed) return std::nullopt;", "if (product.lhs.packed) return std::nullopt;")
 fault("updates", "a product that is subtracted from is subtracted", UPDATE,
       "if (!is_second && (update.subtract || sum.inputs()[0] != scaled.output())) return std::nullopt;",
@@ -115,7 +115,7 @@ fault("donation", "an input that is an output, too, is written over", REUSED,
       "    for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);\n", "")
 fault("donation", "the product of an update is written over what the sum reads", REUSED,
       "      if (id != values.results[0] && steps_.at(node).plan) continue;\n", "")
-fault("donation", "a group of several passes is taken for one", "backends/cpu/groups/fused.cpp",
+fault("donation", "a group of several passes is taken for one", "backends/cpu/fusion/fused.cpp",
       "return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr", "return columns_ == nullptr")
 fault("donation", "what may fail behind a step that writes over an input is called safe", REUSED,
       "if (!cannot_fail(i)) num_unsafe", "if (false) num_unsafe")
@@ -149,18 +149,18 @@ fault("parts", "parts of what is no stretch are taken for such", PARTS,
       "AxisShape::of(graph_.type(result), axis).outer == 1;", "AxisShape::of(graph_.type(result), axis).outer > 0;")
 
 # Groups of rows: places and periods, and straight-line code where nothing is folded.
-fault("rows", "what is held of a row's last vector is held for all", "backends/cpu/groups/rows_x86_memory.hpp",
+fault("rows", "what is held of a row's last vector is held for all", "backends/cpu/fusion/rows_x86_memory.hpp",
       "    tile_.select_column(place.second);\n    memory_.load_elements",
       "    tile_.select_column(tile_.num_vectors() - 1);\n    memory_.load_elements")
-fault("rows", "what rows are folded to stays in registers", "backends/cpu/groups/rows_x86.cpp",
+fault("rows", "what rows are folded to stays in registers", "backends/cpu/fusion/rows_x86.cpp",
       "    held_folds_.store();\n", "")
-fault("rows", "values of some rows stand for those of the next ones, too", "backends/cpu/groups/rows_x86_folds.hpp",
+fault("rows", "values of some rows stand for those of the next ones, too", "backends/cpu/fusion/rows_x86_folds.hpp",
       "vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);", "vinsertf128(Ymm(7), Ymm(7), Xmm(7), 1);")
-fault("rows", "of eight rows values change places", "backends/cpu/groups/rows_x86_folds.hpp",
+fault("rows", "of eight rows values change places", "backends/cpu/fusion/rows_x86_folds.hpp",
       "{std::pair(0, 2), std::pair(4, 6), ", "{std::pair(0, 4), std::pair(2, 6), ")
-fault("rows", "a held row's first vector is taken for all", "backends/cpu/groups/rows_x86.cpp",
+fault("rows", "a held row's first vector is taken for all", "backends/cpu/fusion/rows_x86.cpp",
       "held_columns_.find(place)", "held_columns_.find({step.index, 0})")
-fault("rows", "rows of a period are read in two ways", "backends/cpu/groups/rows_plan.cpp",
+fault("rows", "rows of a period are read in two ways", "backends/cpu/fusion/rows_plan.cpp",
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
       "          return false;",
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
@@ -170,8 +170,8 @@ fault("moves", "whatever more memory it takes, what is moved lives on", COMPILE,
       "if (plan_->large_bytes <= given_.plan().large_bytes + little) return;", "if (little != 0) return;")
 
 # Terms and elements that are left out of products.
-ZEROS = "backends/cpu/products/gemm_zeros.hpp"
-KERNELS = "backends/cpu/products/gemm_kernels.hpp"
+ZEROS = "backends/cpu/matmul/gemm_zeros.hpp"
+KERNELS = "backends/cpu/matmul/gemm_kernels.hpp"
 fault("matmuls", "terms of a packed panel are those of its first block", ZEROS,
       "common_terms(all[i], {first, first + k})", "common_terms(all[i], {0 * first, k})")
 fault("matmuls", "a piece takes the terms of the first columns' panels", KERNELS,
@@ -185,9 +185,9 @@ fault("matmuls", "one of two updates of a place is taken", "src/primitives/simpl
       "if (update != none) return std::nullopt;", "if (update != none) continue;")
 
 # Short lines side by side.
-fault("folds", "what is left of a cascade is folded in the other order", "backends/cpu/groups/reduce.hpp",
+fault("folds", "what is left of a cascade is folded in the other order", "backends/cpu/fusion/reduce.hpp",
       "if (((s.folds >> level) & 1) == 0) continue;\n      for", "if (level + 1 == levels) continue;\n      for")
-fault("folds", "lines of windows are those of the first rows", "backends/cpu/groups/reduce.hpp",
+fault("folds", "lines of windows are those of the first rows", "backends/cpu/fusion/reduce.hpp",
       "x + walk.offset() + begin * s.inner, s.inner, count, value", "x + begin * s.inner, s.inner, count, value")
 
 # What a run takes.
@@ -199,7 +199,7 @@ fault("memory", "blocks are whole huge pages", "backends/cpu/arena.cpp", "const 
       "const std::size_t rounded = (bytes + 511 * page) / (512 * page) * (512 * page);\n  const Block")
 
 # A transposed B that tiles turn.
-TURNING = "backends/cpu/products/gemm_transposed.hpp"
+TURNING = "backends/cpu/matmul/gemm_transposed.hpp"
 fault("turning", "of the last terms one is left out", TURNING,
       "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")
 fault("turning", "what was transposed for one tile is put where that of the first was", TURNING,
@@ -210,17 +210,17 @@ fault("turning", "a vector that is not whole is added to the first row", TURNING
       "r < R; ++r, row += ldc)\n      sum[r] += load_first<T>(row, columns);",
       "r < R; ++r, row += is_whole ? ldc : 0)\n      sum[r] += load_first<T>(row, columns);")
 fault("turning", "tiles below one another write a row apart", TURNING, "      c += R * ldc;\n", "      c += ldc;\n")
-fault("turning", "lower tiles begin where the higher ones did", "backends/cpu/products/gemm_small.hpp",
+fault("turning", "lower tiles begin where the higher ones did", "backends/cpu/matmul/gemm_small.hpp",
       "      c += rows * ldc_;\n", "")
-fault("prepacked", "a plan for a packed B has it as it was", "backends/cpu/products/gemm.cpp",
+fault("prepacked", "a plan for a packed B has it as it was", "backends/cpu/matmul/gemm.cpp",
       "  plan.run_ready_ = nullptr;\n", "")
-fault("prepacked", "members of a batch are all of the first B", "backends/cpu/products/gemm_small.hpp",
+fault("prepacked", "members of a batch are all of the first B", "backends/cpu/matmul/gemm_small.hpp",
       "++q, a += of_.stride_a, b += of_.stride_b, c += of_.stride_c) {", "++q, a += of_.stride_a, c += of_.stride_c) {")
 fault("gemm", "0.0 is not added to what turns B", TURNING,
       "adding == Adding::to_zero && r < R; ++r) sum[r] += Vector<T>{};", "false && r < R; ++r) sum[r] += Vector<T>{};")
-fault("gemm", "0.0 is not added in tiles", "backends/cpu/products/gemm_tiles.hpp",
+fault("gemm", "0.0 is not added in tiles", "backends/cpu/matmul/gemm_tiles.hpp",
       "sum[r][v] += Lanes{};", "sum[r][v] -= Lanes{};")
-fault("gemm", "0.0 is added as the result is", "backends/cpu/products/gemm_ways.hpp",
+fault("gemm", "0.0 is added as the result is", "backends/cpu/matmul/gemm_ways.hpp",
       "call.add_zero ? Adding::to_zero", "call.add_zero ? Adding::to_result")
 
 # Places of what is read and left, once that is known.
@@ -234,7 +234,7 @@ fault("transpose epilogues", "what several nodes read is read once", PLACES,
       "for (const ValueId id : step.values.operands) readers[id] = 1;")
 
 # Two vectors at once.
-PAIRS = "backends/cpu/groups/vector_x86.cpp"
+PAIRS = "backends/cpu/fusion/vector_x86.cpp"
 fault("vector code", "both vectors of a pair read the first's elements", PAIRS,
       "x_.vmovups(to, elements(from));", "x_.vmovups(to, ptr[from + r14 * x_.element_bytes()]);")
 fault("vector code", "both vectors of a pair read the first's mask", PAIRS,
@@ -249,8 +249,8 @@ fault("vector code", "the vector that is left behind pairs is not computed", PAI
       "      x_.cmp(r14, r13);\n      x_.jge(end, x_.T_NEAR);\n", "      x_.jmp(end, x_.T_NEAR);\n")
 
 # Constants in registers, and powers of two where these are no products.
-REGISTERS = "backends/cpu/groups/vector_x86_registers.hpp"
-LANES = "backends/cpu/groups/vector_x86_instructions.hpp"
+REGISTERS = "backends/cpu/fusion/vector_x86_registers.hpp"
+LANES = "backends/cpu/fusion/vector_x86_instructions.hpp"
 fault("vector code", "a constant is held where a value is put", REGISTERS,
       "        taken_ = std::max(taken_, r + 1);\n", "        taken_ = std::max(taken_, r);\n")
 fault("vector code", "subnormal numbers are powers of two", LANES,
@@ -261,7 +261,7 @@ fault("vector code", "negative powers of two lose their sign", LANES,
       "    if (exponent << x_.mantissa_bits() != (bits & ~x_.sign_bit())")
 
 # Buffers of the pieces of a fusion.
-GROUP_RUN = "backends/cpu/groups/fused_run.cpp"
+GROUP_RUN = "backends/cpu/fusion/fused_run.cpp"
 fault("lines", "a part of a line is thought to be where another was brought", GROUP_RUN,
       "      brought_[index].at = nullptr;  // what is brought now lies where that did\n", "")
 fault("columns", "a column that is taken twice is written once", GROUP_RUN,

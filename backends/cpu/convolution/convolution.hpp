@@ -17,7 +17,7 @@
 
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/strided.hpp"
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 
 namespace tidu::cpu_detail {
 

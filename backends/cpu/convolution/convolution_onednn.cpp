@@ -10,7 +10,7 @@
 #include <new>
 
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/products/onednn.hpp"
+#include "cpu/matmul/onednn.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cpu_detail::onednn {

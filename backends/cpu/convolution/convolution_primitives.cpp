@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cpu/instruction_set.hpp"
-#include "cpu/products/onednn.hpp"
+#include "cpu/matmul/onednn.hpp"
 
 namespace tidu::cpu_detail::onednn {
 namespace {

@@ -1,6 +1,6 @@
 // fold_line.hpp - reductions of contiguous elements in a fixed order: blocks are reduced in several lanes,
 // and the results of blocks pairwise, so that the error grows with the logarithm of the count (Higham, "The
-// accuracy of floating point summation", 1993). See Note [Order of sums] in groups/reduce.hpp. A reduction F
+// accuracy of floating point summation", 1993). See Note [Order of sums] in fusion/reduce.hpp. A reduction F
 // has F()(a, b) and F::identity<T>().
 #pragma once
 

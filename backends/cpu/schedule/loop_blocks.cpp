@@ -182,7 +182,7 @@ class LoopMaker {
   // Is it a product of which a share is added to something, or subtracted, and no more? What does both at
   // once writes no product, and may write the sum over what it is added to.
   bool is_update() const {
-    constexpr double max_terms = 256;  // as in cpu/products/gemm.hpp
+    constexpr double max_terms = 256;  // as in cpu/matmul/gemm.hpp
     if (operations_.size() != 3) return false;
     const auto primitive = [&](std::size_t i) -> const Primitive& {
       return *g_.operations[operations_[i]].op->primitive;

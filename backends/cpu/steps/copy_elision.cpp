@@ -21,7 +21,7 @@
 
 #include "cpu/is_any_of.hpp"
 #include "cpu/layout.hpp"
-#include "cpu/products/product_places.hpp"
+#include "cpu/matmul/product_places.hpp"
 #include "cpu/schedule/splat.hpp"
 #include "cpu/steps/concat_map.hpp"
 #include "cpu/steps/step_passes.hpp"

@@ -1,6 +1,6 @@
 // gather_prologues.cpp - the pass gather_prologues: finds the columns that a fusion gathers in its prologue
 // and the columns that it interleaves in its epilogue; the fusion absorbs these operations. See Note
-// [Columns] in groups/fused.cpp.
+// [Columns] in fusion/fused.cpp.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "cpu/groups/fused_columns.hpp"
+#include "cpu/fusion/fused_columns.hpp"
 #include "cpu/is_any_of.hpp"
 #include "cpu/kernels/short_rows.hpp"
 #include "cpu/layout.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cpu/is_any_of.hpp"
-#include "cpu/products/product_update.hpp"
+#include "cpu/matmul/product_update.hpp"
 #include "cpu/schedule/splat.hpp"
 #include "cpu/steps/step_passes.hpp"
 #include "tidu/graph/graph.hpp"

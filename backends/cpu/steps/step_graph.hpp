@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cpu/compiled.hpp"
-#include "cpu/groups/fused.hpp"
+#include "cpu/fusion/fused.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/operation_plans.hpp"
 #include "tidu/cpu/program.hpp"

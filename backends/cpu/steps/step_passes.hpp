@@ -18,12 +18,12 @@ using StepPass = void (*)(StepGraph& steps);
 /// An operation whose result is added to an accumulator adds in place: see CallSite::sums.
 void accumulate_in_place(StepGraph& steps);
 /// Fusions gather columns and rows of matrices, and interleave columns that they compute: see Note [Columns]
-/// in groups/fused.cpp.
+/// in fusion/fused.cpp.
 void gather_prologues(StepGraph& steps);
 /// Fusions read slices, pads, broadcasts, iotas and rolls through access maps: see Note [Lines] in
-/// groups/fused.cpp.
+/// fusion/fused.cpp.
 void fused_loads(StepGraph& steps);
-/// x + c AB in the matmul's tiles: see Note [Updates] in products/product_update.hpp.
+/// x + c AB in the matmul's tiles: see Note [Updates] in matmul/product_update.hpp.
 void matmul_epilogues(StepGraph& steps);
 /// Layout operations and matmuls read and write through access maps: see Note [Moves] in copy_elision.cpp.
 void copy_elision(StepGraph& steps);

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "cpu/compare.hpp"
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 #include "cpu/kernels/interleave.hpp"
 #include "cpu/steps/step_passes.hpp"
 #include "tidu/cpu/schedule_passes.hpp"

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 
 namespace tidu::test {
 

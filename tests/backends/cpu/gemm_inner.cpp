@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 
 using namespace tidu::cpu_detail;
 using Index = std::int64_t;

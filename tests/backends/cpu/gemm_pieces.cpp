@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cpu/gemm_calls.hpp"
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 
 using tidu::cpu_detail::GemmCall, tidu::cpu_detail::GemmPlan;
 using tidu::test::make_call, tidu::test::random_elements, tidu::test::TypeOf;

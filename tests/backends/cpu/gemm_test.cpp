@@ -1,7 +1,7 @@
 // Matmuls compared with plain loops: all types, transposes, sizes on both sides of every tile and block,
 // batches, threads, errors. Operands are small integers, whose sums are exact in every type: results must be
 // equal.
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 #include "cpu/gemm_calls.hpp"
 #include "support/support.hpp"
 

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 
 using namespace tidu::cpu_detail;
 

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 #include "support/support.hpp"
 
 using namespace tidu::cpu_detail;

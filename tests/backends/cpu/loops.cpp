@@ -3,7 +3,7 @@
 // run to run.
 #include "cpu/compare.hpp"
 #include "cpu/compiled.hpp"
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 #include "support/distance.hpp"
 #include "support/support.hpp"
 #include "tidu/cpu/schedule_passes.hpp"

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "cpu/groups/rows.hpp"
-#include "cpu/groups/runs.hpp"
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/rows.hpp"
+#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 #include "cpu/instruction_set.hpp"
 #include "support/support.hpp"
 

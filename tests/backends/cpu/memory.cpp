@@ -4,7 +4,7 @@
 
 #include "cpu/compare.hpp"
 #include "cpu/compiled.hpp"
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 #include "cpu/kernel_table.hpp"
 #include "support/support.hpp"
 #include "tidu/primitives/control_flow.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cpu/compare.hpp"
-#include "cpu/products/gemm.hpp"
+#include "cpu/matmul/gemm.hpp"
 #include "support/support.hpp"
 
 using namespace tidu;

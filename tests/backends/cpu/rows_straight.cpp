@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "cpu/compare.hpp"
-#include "cpu/groups/rows_plan.hpp"
+#include "cpu/fusion/rows_plan.hpp"
 #include "cpu/vector_units.hpp"
 #include "support/support.hpp"
 #include "tidu/cpu/schedule_passes.hpp"

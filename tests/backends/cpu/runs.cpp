@@ -1,7 +1,7 @@
 // Straight-line kernels of operations on short arrays: bit by bit the results of the operations one by one,
 // in recurrences of few steps and of many, of all lengths, with reductions, single elements, masks and other
 // operations between.
-#include "cpu/groups/runs.hpp"
+#include "cpu/fusion/runs.hpp"
 
 #include <array>
 #include <cstring>

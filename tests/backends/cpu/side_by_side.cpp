@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cpu/compare.hpp"
-#include "cpu/groups/reduce.hpp"
+#include "cpu/fusion/reduce.hpp"
 #include "support/support.hpp"
 
 using namespace tidu;

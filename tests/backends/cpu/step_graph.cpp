@@ -3,7 +3,7 @@
 #include "cpu/steps/step_passes.hpp"
 
 #include "cpu/compare.hpp"
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 
 using namespace tidu;
 using namespace tidu::test;

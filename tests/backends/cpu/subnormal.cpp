@@ -2,8 +2,8 @@
 // after do not. (Processors other than x86 may differ.)
 #if defined(__SSE2__)
 
+#include "cpu/matmul/gemm.hpp"
 #include "cpu/parallel.hpp"
-#include "cpu/products/gemm.hpp"
 
 #include <doctest/doctest.h>
 

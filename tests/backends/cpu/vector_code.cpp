@@ -1,6 +1,6 @@
 // Code that is generated for vectors: against loops bit by bit, functions against long double, straight-line
 // code of many values against the same steps one by one, ends of arrays, and kernels that are kept.
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 
 #include <array>
 #include <bit>

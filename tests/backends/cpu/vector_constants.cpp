@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 #include "cpu/vector_units.hpp"
 
 using namespace tidu;

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 #include "cpu/vector_units.hpp"
 
 using namespace tidu;

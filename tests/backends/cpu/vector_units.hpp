@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "cpu/groups/vector_ir.hpp"
+#include "cpu/fusion/vector_ir.hpp"
 
 namespace tidu::test {
 

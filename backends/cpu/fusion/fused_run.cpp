@@ -1,0 +1,296 @@
+// fused_run.cpp - running of fused groups.
+#include "cpu/fusion/fused_run.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/kernels/columns.hpp"
+#include "cpu/kernels/interleave.hpp"
+#include "cpu/kernels/short_rows.hpp"
+#include "cpu/parallel.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+class BlockRun {
+ public:
+  BlockRun(const GroupState& s, const Call& call, std::byte* memory)
+      : s_(s),
+        call_(call),
+        memory_(memory),
+        brought_(s.line > 0 ? s.linings.size() : 0),
+        apart_(s.line > 0 && !s.in_place && are_apart()) {
+    for (const Filling& filling : s_.fillings) {
+      std::byte* to = memory_ + filling.to;
+      const std::byte* from = filling.element != nullptr ? filling.element : call_.in[filling.from.index];
+      const std::size_t bytes = static_cast<std::size_t>(s_.block) * filling.size;
+      std::memcpy(to, from, filling.size);
+      for (std::size_t done = filling.size; done < bytes; done *= 2)
+        std::memcpy(to + done, to, std::min(done, bytes - done));
+    }
+  }
+  void run(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; at += s_.block) block(at, std::min(s_.block, end - at));
+    if (!s_.interleaving || s_.interleaving->ahead == 0) return;
+    copy_waiting(waiting_);
+    finish_past_caches();
+  }
+
+ private:
+  // Is no result's memory an operand's? That of a sum which a loop or a scan carries along is, in the slots
+  // of two values.
+  bool are_apart() const {
+    for (const Segment& segment : s_.segments) {
+      for (const ElementSource& out : segment.out) {
+        if (out.kind != ElementSource::Kind::result) continue;
+        const auto is_there = [&](const ElementSource& in) {
+          return in.kind == ElementSource::Kind::operand && call_.in[in.index] == call_.out[out.index];
+        };
+        if (std::any_of(segment.in.begin(), segment.in.end(), is_there)) return false;
+      }
+    }
+    return true;
+  }
+  std::byte* address(const ElementSource& place, std::int64_t at) const {
+    const std::size_t offset = place.offset + static_cast<std::size_t>(at) * place.step;
+    switch (place.kind) {
+      case ElementSource::Kind::operand: return const_cast<std::byte*>(call_.in[place.index]) + offset;
+      case ElementSource::Kind::result: return call_.out[place.index] + offset;
+      default: return memory_ + place.index;
+    }
+  }
+  // Elements of a line: where they come from, or brought to the thread's memory. They are brought half a page
+  // away from there, modulo pages: the processor takes a load for one of what was just stored where the last
+  // 12 bits of their addresses are near.
+  const std::byte* line(std::uint32_t index, std::int64_t at, std::int64_t count) {
+    const Lining& lining = s_.linings[index];
+    const std::int64_t extent = lining.map.axes.back().extent;
+    const bool one = lining.map.axes.size() == 1, same = extent == s_.line;
+    const std::int64_t in_line = one ? at : same ? in_line_ : at % extent;
+    const std::int64_t number = one ? 0 : same ? number_ : at / extent;
+    if (!lining.stays || count > extent - in_line) {
+      brought_[index].at = nullptr;  // what is brought now lies where that did
+      return line(lining, at, in_line, number, count);
+    }
+    const bool is_there = !lining.is_padded || lining.map.is_there(number);
+    Brought& brought = brought_[index];
+    if (brought.at == nullptr || brought.begin != in_line || brought.count < count ||
+        brought.is_there != is_there)
+      brought = {in_line, count, line(lining, at, in_line, number, count), is_there};
+    return brought.at;
+  }
+  const std::byte* line(const Lining& lining, std::int64_t at, std::int64_t in_line, std::int64_t number,
+                        std::int64_t count) {
+    std::byte* to = memory_ + lining.to;
+    const std::byte* from = nullptr;
+    if (lining.from != no_index) {
+      from = call_.in[lining.from];
+      const AccessMap::Found found = lining.map.find(in_line, number, count);
+      const auto bytes = static_cast<std::size_t>(found.at) * lining.map.size;
+      if (found.contiguous) return from + bytes;
+      const std::uintptr_t there = reinterpret_cast<std::uintptr_t>(from) + bytes;
+      const std::uintptr_t away = reinterpret_cast<std::uintptr_t>(to) - there - room_of_line / 2;
+      to += (room_of_line - away % room_of_line) / 64 * 64;
+    }
+    lining.map.copy(from, at, count, to);
+    return to;
+  }
+  // Elements from `first` to the end of its line, or to a cut.
+  std::int64_t until_cut(std::int64_t first) {
+    number_ = first / s_.line;
+    in_line_ = first % s_.line;
+    const std::int64_t line = s_.line - in_line_;
+    if (s_.cuts.empty()) return line;
+    const auto cut = std::upper_bound(s_.cuts.begin(), s_.cuts.end(), first);
+    return cut == s_.cuts.end() ? line : std::min(line, *cut - first);
+  }
+  // The segment's elements [at, at + count), line by line. What is kept of them lies where the block's does.
+  void lines(const Segment& segment, std::int64_t at, std::int64_t count) {
+    Pointers<const std::byte*> in(segment.in.size());
+    Pointers<std::byte*> out(segment.out.size());
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t first = at + done;
+      const std::int64_t some = std::min(count - done, until_cut(first));
+      for (std::size_t i = 0; i < segment.in.size(); ++i) {
+        const ElementSource& place = segment.in[i];
+        if (place.kind != ElementSource::Kind::lines) {
+          in[i] = address(place, first);
+          continue;
+        }
+        in[i] = line(place.index, first, some);
+      }
+      for (std::size_t i = 0; i < segment.out.size(); ++i) {
+        const ElementSource& place = segment.out[i];
+        out[i] = address(place, first);
+        if (place.kind == ElementSource::Kind::kept) out[i] += static_cast<std::size_t>(done) * place.step;
+      }
+      if (apart_) {
+        segment.kernel->run_apart(in.data(), out.data(), some);
+      } else {
+        segment.kernel->run(in.data(), out.data(), some);
+      }
+      done += some;
+    }
+  }
+  void block(std::int64_t at, std::int64_t count) {
+    for (const Lining& lining : s_.linings) {
+      if (s_.line > 0) break;
+      lining.map.copy(lining.from == no_index ? nullptr : call_.in[lining.from], at, count,
+                      memory_ + lining.to);
+    }
+    for (const Gathering& gathering : s_.gatherings) {
+      if (gathering.word == 8) {
+        gather<std::uint64_t>(gathering, at, count);
+      } else {
+        gather<std::uint32_t>(gathering, at, count);
+      }
+    }
+    for (const Segment& segment : s_.segments) {
+      if (s_.line > 0) {
+        lines(segment, at, count);
+        continue;
+      }
+      Pointers<const std::byte*> in(segment.in.size());
+      Pointers<std::byte*> out(segment.out.size());
+      for (std::size_t i = 0; i < segment.in.size(); ++i) in[i] = address(segment.in[i], at);
+      for (std::size_t i = 0; i < segment.out.size(); ++i) out[i] = address(segment.out[i], at);
+      if (segment.kernel != nullptr) {
+        segment.kernel->run(in.data(), out.data(), count);
+      } else {
+        const Plan& plan = count == s_.block ? segment.whole : segment.last;
+        plan.run(plan.state.get(), Call{in.data(), out.data(), memory_ + s_.scratch});
+      }
+    }
+    for (const FoldStep& fold : s_.folds) {
+      for (std::int64_t i = 0; i < count; i += fold_block) {
+        const std::size_t part = static_cast<std::size_t>((at + i) / fold_block) * fold.size;
+        fold.functions.block(address(fold.from, at) + static_cast<std::size_t>(i) * fold.size,
+                             std::min(fold_block, count - i), call_.scratch + fold.parts + part);
+      }
+    }
+    for (const Copying& copying : s_.copyings) {
+      std::memcpy(call_.out[copying.result] + static_cast<std::size_t>(at) * copying.step,
+                  memory_ + copying.from, static_cast<std::size_t>(count) * copying.step);
+    }
+    if (!s_.interleaving) return;
+    if (s_.interleaving->word == 8) {
+      interleave<std::uint64_t>(at, count);
+    } else {
+      interleave<std::uint32_t>(at, count);
+    }
+  }
+  template <class Word>
+  void gather(const Gathering& gathering, std::int64_t at, std::int64_t count) {
+    std::int64_t found[max_rows];
+    const std::int64_t* places = found;
+    std::int64_t first = 0;
+    if (gathering.indices == no_index) {
+      if (is_short_row(gathering.step)) return split<Word>(gathering, at, count);
+      places = gathering.places.data();
+      first = at * gathering.step;
+    } else if (gathering.wide) {
+      find_places(reinterpret_cast<const std::int64_t*>(call_.in[gathering.indices]) + at, count,
+                  gathering.extent - 1, gathering.step, found);
+    } else {
+      find_places(reinterpret_cast<const std::int32_t*>(call_.in[gathering.indices]) + at, count,
+                  gathering.extent - 1, gathering.step, found);
+    }
+    for (const Gathering::Run& run : gathering.runs) {
+      const Word* const from = reinterpret_cast<const Word*>(call_.in[gathering.matrix]) + run.start + first;
+      Word* const to = reinterpret_cast<Word*>(memory_ + run.to);
+      const std::int64_t at_once = waiting_ != 0 ? gathered_at_once : count;
+      for (std::int64_t i = 0; i < count; i += at_once) {
+        gather_columns_kernel<Word>()(from, places + i, std::min(at_once, count - i), run.count, to + i,
+                                      gathering.stride);
+        if (waiting_ != 0) copy_waiting(s_.interleaving->ahead);
+      }
+    }
+  }
+  // Columns of rows that lie one behind the other: of the same rows all at once.
+  template <class Word>
+  void split(const Gathering& gathering, std::int64_t at, std::int64_t count) {
+    const std::int64_t row = gathering.step;
+    const Word* const matrix = reinterpret_cast<const Word*>(call_.in[gathering.matrix]) + at * row;
+    std::int64_t first = 0;  // row
+    Word* columns[max_short_row] = {};
+    const auto flush = [&] {
+      for (std::int64_t i = 0; i < count; i += gathered_at_once) {
+        const std::int64_t some = waiting_ != 0 ? std::min(gathered_at_once, count - i) : count - i;
+        split_short_rows<Word>(matrix + (first + i) * row, row, some, columns);
+        if (waiting_ == 0) break;
+        for (Word*& column : columns) column += column != nullptr ? some : 0;
+        copy_waiting(s_.interleaving->ahead);
+      }
+      std::fill(std::begin(columns), std::end(columns), nullptr);
+    };
+    for (const Gathering::Run& run : gathering.runs) {
+      for (std::int64_t k = 0; k < run.count; ++k) {
+        const std::int64_t place = run.start + k;
+        Word*& to = columns[place % row];
+        if (place / row != first || to != nullptr) flush();
+        first = place / row;
+        to = reinterpret_cast<Word*>(memory_ + run.to) + k * gathering.stride;
+      }
+    }
+    flush();
+  }
+  template <class Word>
+  void interleave(std::int64_t at, std::int64_t count) {
+    const Interleaving& rows = *s_.interleaving;
+    Pointers<const Word*> columns(rows.columns.size());
+    for (std::size_t k = 0; k < columns.size(); ++k)
+      columns[k] = reinterpret_cast<const Word*>(address(rows.columns[k], at));
+    const std::size_t row = columns.size() * sizeof(Word);
+    std::byte* const to = call_.out[rows.result] + static_cast<std::size_t>(at) * row;
+    if (rows.ahead == 0) return interleave_rows<Word>(columns.span(), count, reinterpret_cast<Word*>(to));
+    copy_waiting(waiting_);
+    from_ = memory_ + rows.rows;
+    to_ = to;
+    waiting_ = static_cast<std::size_t>(count) * row;
+    interleave_rows<Word>(columns.span(), count, reinterpret_cast<Word*>(memory_ + rows.rows));
+  }
+  // Up to that many bytes of the rows that wait, but for the first ones to an end of a line.
+  void copy_waiting(std::size_t bytes) {
+    if (waiting_ == 0) return;
+    constexpr std::size_t line = 64;
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(to_) % line;
+    const std::size_t count = bytes >= waiting_ ? waiting_ : bytes > past ? bytes - past : bytes;
+    copy_past_caches(from_, to_, count);
+    from_ += count;
+    to_ += count;
+    waiting_ -= count;
+  }
+
+  // A part of a line where it is now.
+  struct Brought {
+    std::int64_t begin = 0, count = 0;
+    const std::byte* at = nullptr;
+    bool is_there = true;
+  };
+
+  const GroupState& s_;
+  const Call& call_;
+  std::byte* memory_;
+  eager::detail::ShortArray<Brought, 8> brought_;
+  const bool apart_;                       // may elements be computed twice?
+  std::int64_t number_ = 0, in_line_ = 0;  // of the line that is read now, of the length s_.line
+  // Rows that are not yet copied past the caches, which takes long: it goes on beside what is done next.
+  const std::byte* from_ = nullptr;
+  std::byte* to_ = nullptr;
+  std::size_t waiting_ = 0;
+};
+
+}  // namespace
+
+void run_group(const GroupState& s, const Call& call) {
+  ScratchSlots slots;  // as many bodies run at once as there are threads
+  parallel_for(s.threads, s.count, s.grain, [&](std::int64_t begin, std::int64_t end) {
+    const ScratchSlots::Lease lease(slots);
+    BlockRun(s, call, call.scratch + s.parts + lease.slot() * s.memory).run(begin, end);
+  });
+  for (const FoldStep& fold : s.folds) {
+    fold.functions.finish(call.scratch + fold.parts, s.count, call.out[fold.result]);
+  }
+}
+
+}  // namespace tidu::cpu_detail

@@ -1,0 +1,76 @@
+// product_group.cpp - see product_group.hpp. Products of a group have one plan, as they differ in where their
+// operands lie alone.
+#include "cpu/matmul/product_group.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "cpu/parallel.hpp"
+#include "cpu/schedule/multiplications.hpp"
+#include "tidu/graph/error.hpp"
+
+namespace tidu::cpu_detail {
+namespace {
+
+// Multiplications that are worth a thread, at least.
+constexpr double product_grain = 1 << 17;
+
+struct ProductGroupState {
+  Plan plan;                                           // of each
+  std::vector<std::array<std::uint32_t, 2>> operands;  // by product: among the group's
+  std::size_t scratch = 0;                             // bytes of each
+  int threads = 1;
+  std::int64_t grain = 1;  // products
+};
+void run_product_group(const ProductGroupState& s, const Call& call) {
+  const auto count = static_cast<std::int64_t>(s.operands.size());
+  parallel_for(s.threads, count, s.grain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const std::byte* const in[] = {call.in[s.operands[i][0]], call.in[s.operands[i][1]]};
+      s.plan.run(s.plan.state.get(), Call{in, call.out + i, call.scratch + i * s.scratch});
+    }
+  });
+}
+
+}  // namespace
+
+Plan plan_product_group(const Program& program, std::size_t node, const passes::NodeValues& values,
+                        const CompileOptions& options, const KernelTable& kernels) {
+  const Graph& graph = program.graph();
+  const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
+  const Operation first = graph.operation(nodes[node + 1].index);
+  const Op op = first.op();
+  const std::array in{graph.type(first.inputs()[0]), graph.type(first.inputs()[1])};
+  const std::array out{graph.type(first.output())};
+  ProductGroupState state;
+  try {
+    state.plan = kernels.plan({op, in, out, 1, options.check_indices, options.depth, options.lanes});
+  } catch (const Error& error) {
+    error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph, nodes[node + 1].index)))
+        ->raise();
+  }
+  if (!state.plan) no_kernel(graph, nodes[node + 1].index);
+  for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
+    const Operation product = graph.operation(nodes[k].index);
+    std::array<std::uint32_t, 2> places{};
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const auto at =
+          std::find(values.operands.begin(), values.operands.end(), program.roots()[product.inputs()[i]]);
+      places[i] = static_cast<std::uint32_t>(at - values.operands.begin());
+    }
+    state.operands.push_back(places);
+  }
+  state.scratch = aligned(state.plan.scratch);
+  state.threads = options.threads;
+  const double work = std::max(1.0, passes::multiplications(op, in, out[0]));
+  state.grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(product_grain / work));
+  const std::size_t count = state.operands.size(), scratch = state.scratch * count,
+                    library = state.plan.library *
+                              std::min(count, static_cast<std::size_t>(std::max(state.threads, 1)));
+  Plan plan = make_plan<ProductGroupState, run_product_group>(std::move(state), scratch);
+  plan.library = library;
+  return plan;
+}
+
+}  // namespace tidu::cpu_detail
