@@ -255,7 +255,7 @@ class Compiler {
     if (at.kind == NodeKind::product_group)
       return plan_product_group(to_.program_, node, values, options_, kernels_);
     if (at.index != 0) return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_);
-    return plan_group(to_.program_, node, values, options_, kernels_, step.around_fusion.get());
+    return plan_fusion(to_.program_, node, values, options_, kernels_, step.around_fusion.get());
   }
   // Its pointers follow.
   void general(Plan plan, std::size_t num_operands, std::uint32_t operation) {
@@ -273,7 +273,7 @@ class Compiler {
   void composite(std::size_t node) {
     const passes::NodeValues& values = fused_->at(node).values;
     const std::vector<ScheduleNode>& nodes = given_.schedule().nodes;
-    // What an error names: a group's first operation, or what makes a loop's first result.
+    // What an error names: a fusion's first operation, or what makes a loop's first result.
     const std::uint32_t named = nodes[node].kind == NodeKind::blocked_loop
                                     ? graph_.data().producers[values.results[0]]
                                     : nodes[nodes[node].kind == NodeKind::operation ? node : node + 1].index;

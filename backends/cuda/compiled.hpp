@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "cuda/communicator.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/kept_memory.hpp"
 #include "cuda/layout.hpp"
 #include "cuda/runtime.hpp"

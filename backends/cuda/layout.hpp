@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "tidu/graph/graph.hpp"
 
 namespace tidu::cuda_detail {

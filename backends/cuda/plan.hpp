@@ -2,7 +2,7 @@
 // type of CUDA's, so that everything up to here is made, read and tested without a toolkit and without a
 // device.
 //
-// An operation or a fused group is planned once, when a program is compiled: a Plan is a list of steps over
+// An operation or a fusion is planned once, when a program is compiled: a Plan is a list of steps over
 // the operands, the results and scratch memory, all of them addresses that are known when it runs.
 #pragma once
 
@@ -54,7 +54,7 @@ struct Argument {
   friend bool operator==(const Argument&, const Argument&) = default;
 };
 
-/// Arguments of a launch: a group's operands and results, and the numbers that its kernel is given.
+/// Arguments of a launch: a fusion's operands and results, and the numbers that its kernel is given.
 inline constexpr std::size_t max_arguments = 256;
 
 /// A kernel over a grid. Blocks have one dimension, at most 1024 threads.
@@ -175,7 +175,7 @@ struct CollectiveStep {
 using Step = std::variant<Launch, CopyStep, ClearStep, LiteralStep, GemmStep, ConvolutionStep, SortStep,
                           SolverStep, CollectiveStep>;
 
-/// How an operation or a group runs; empty and `supported` where there is nothing to do.
+/// How an operation or a fusion runs; empty and `supported` where there is nothing to do.
 struct Plan {
   bool supported = false;
   std::vector<Step> steps;        ///< one after another on one stream

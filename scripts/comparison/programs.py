@@ -216,7 +216,7 @@ def results_of(d):
 
 
 def rows(seed):
-    """Many rows, or long ones: loops over blocks, groups of rows, threads."""
+    """Many rows, or long ones: loops over blocks, row fusions, threads."""
     d = draw.Draw(seed, chain=0.9, dtypes=(("f64",), ("f32",), ("f64",))[seed % 3])
     n = d.pick(d.integer(500, 1200), d.integer(1200, 5000), d.integer(200, 500), 1024, 2048, 4096, 1023, 4097)
     columns = d.pick(1, 2, 3, 4, 7, 8, 16, 17, 25, 32, 33, 64)

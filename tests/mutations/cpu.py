@@ -13,9 +13,9 @@ STEPS = "backends/cpu/steps/"
 RUNS = "backends/cpu/fusion/runs_plan.cpp"
 fault("runs", "what the operation right behind a run reads is not written", RUNS,
       "if (last_read_[result] < end) continue;", "if (last_read_[result] <= end) continue;")
-fault("runs", "what a group repeats is not read", RUNS,
-      "          if (group && splats_[id] != no_index) read(splats_[id]);\n", "",
-      (RUNS, "const bool group = nodes[i].kind == NodeKind::fused_group;\n      ", ""))
+fault("runs", "what a fusion repeats is not read", RUNS,
+      "          if (fusion && splats_[id] != no_index) read(splats_[id]);\n", "",
+      (RUNS, "const bool fusion = nodes[i].kind == NodeKind::fusion;\n      ", ""))
 fault("runs", "what a loop reads is not written", RUNS,
       "        for (const BlockedLoop::Value& operand : schedule_.loops[nodes[i].index].operands) "
       "read(operand.id);\n", "")
@@ -41,9 +41,9 @@ fault("integer vectors", "what is beyond all whole numbers is the least of them"
 fault("folds", "of rows side by side one is left out", "backends/cpu/fusion/reduce.hpp",
       "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")
 
-# Columns that groups gather, and rows of columns that they make.
+# Columns that fusions gather, and rows of columns that they make.
 COLUMNS = STEPS + "gather_prologues.cpp"
-fault("columns", "a group that folds has columns", COLUMNS,
+fault("columns", "a fusion that folds has columns", COLUMNS,
       "if (!member.primitive().has_trait(Trait::elementwise) || (rows >= 0 && rows != size)) return 0;",
       "if (!member.primitive().has_trait(Trait::elementwise)) continue;\n"
       "    if (rows >= 0 && rows != size) return 0;")
@@ -65,7 +65,7 @@ fault("columns", "an index beyond the end is one behind it", "backends/cpu/kerne
 fault("decompositions", "columns behind a panel are not solved for", "backends/cpu/kernels/decompositions_functions.hpp",
       ".template triangularView<Eigen::UnitLower>().solveInPlace(right);", ";")
 
-# Slices, pads and rolls that groups read where they come from, and where they stand in a schedule.
+# Slices, pads and rolls that fusions read where they come from, and where they stand in a schedule.
 MAPS, FIND_LINES = "backends/cpu/access_map.cpp", STEPS + "fused_loads.cpp"
 fault("lines", "what was rolled is cut as if it were not", MAPS, "  if (axis.roll != 0) {\n    const bool behind",
       "  if (axis.roll < 0) {\n    const bool behind")
@@ -78,12 +78,12 @@ fault("lines", "what something else reads, too, is not made", FIND_LINES,
 fault("lines", "what an operation moves that is made after all is not made", FIND_LINES,
       "    for (const ValueId id : move.inputs()) materialize(id);\n", "")
 BETWEEN = "backends/cpu/schedule/moves_between"
-mutation("moves between", "a move stands where it stood, behind a group that reads it", BETWEEN + ".hpp",
+mutation("moves between", "a move stands where it stood, behind a fusion that reads it", BETWEEN + ".hpp",
          "std::min(places_[at_[root]].before, node)", "std::max(places_[at_[root]].before, node)", programs=("test_cpu",))
 mutation("moves between", "what it moves stays behind it", BETWEEN + ".cpp",
          "places[at].before = std::min(places[at].before, places[i].before)", "places[at].before += 0",
          programs=("test_cpu",))
-mutation("moves between", "a group reads what is moved of what it makes", "backends/cpu/schedule/fuse.cpp",
+mutation("moves between", "a fusion reads what is moved of what it makes", "backends/cpu/schedule/fuse.cpp",
          "made_by_[id] >= node", "made_by_[id] > node", programs=("test_cpu",))
 
 # Products that are added to something.
@@ -115,13 +115,13 @@ fault("donation", "an input that is an output, too, is written over", REUSED,
       "    for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);\n", "")
 fault("donation", "the product of an update is written over what the sum reads", REUSED,
       "      if (id != values.results[0] && steps_.at(node).plan) continue;\n", "")
-fault("donation", "a group of several passes is taken for one", "backends/cpu/fusion/fused.cpp",
+fault("donation", "a fusion of several passes is taken for one", "backends/cpu/fusion/fused.cpp",
       "return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr", "return columns_ == nullptr")
 fault("donation", "what may fail behind a step that writes over an input is called safe", REUSED,
       "if (!cannot_fail(i)) num_unsafe", "if (false) num_unsafe")
 fault("donation", "nothing is called safe behind a step that may fail", REUSED,
       "std::size_t k = num_unsafe; k <", "std::size_t k = num_unsafe; num_unsafe == 0 && k <")
-fault("donation", "whatever is no group may fail", "backends/cpu/compile.cpp",
+fault("donation", "whatever is no fusion may fail", "backends/cpu/compile.cpp",
       "else if (operation(node.index, ", "else if (!operation(node.index, ")
 fault("donation", "tensors that others refer to are written over", COMPILED,
       "!x->exclusive() ||", "false ||")
@@ -148,7 +148,7 @@ fault("parts", "no part is made in its place", PARTS, "if (steps.program().optio
 fault("parts", "parts of what is no stretch are taken for such", PARTS,
       "AxisShape::of(graph_.type(result), axis).outer == 1;", "AxisShape::of(graph_.type(result), axis).outer > 0;")
 
-# Groups of rows: places and periods, and straight-line code where nothing is folded.
+# Row fusions: places and periods, and straight-line code where nothing is folded.
 fault("rows", "what is held of a row's last vector is held for all", "backends/cpu/fusion/rows_x86_memory.hpp",
       "    tile_.select_column(place.second);\n    memory_.load_elements",
       "    tile_.select_column(tile_.num_vectors() - 1);\n    memory_.load_elements")
@@ -261,8 +261,8 @@ fault("vector code", "negative powers of two lose their sign", LANES,
       "    if (exponent << x_.mantissa_bits() != (bits & ~x_.sign_bit())")
 
 # Buffers of the pieces of a fusion.
-GROUP_RUN = "backends/cpu/fusion/fused_run.cpp"
-fault("lines", "a part of a line is thought to be where another was brought", GROUP_RUN,
+FUSION_RUN = "backends/cpu/fusion/fused_run.cpp"
+fault("lines", "a part of a line is thought to be where another was brought", FUSION_RUN,
       "      brought_[index].at = nullptr;  // what is brought now lies where that did\n", "")
-fault("columns", "a column that is taken twice is written once", GROUP_RUN,
+fault("columns", "a column that is taken twice is written once", FUSION_RUN,
       "if (place / row != first || to != nullptr) flush();", "if (place / row != first) flush();")

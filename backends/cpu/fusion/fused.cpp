@@ -1,4 +1,4 @@
-// fused.cpp - planning of fused groups.
+// fused.cpp - planning of fusions.
 //
 // Note [Segments]: consecutive operations of a fusion for which vector code can be generated are one segment,
 // which is one generated kernel. Each other operation is a segment of its own, planned for vectors of a
@@ -7,18 +7,18 @@
 // segments, the result is kept aside until the block is done.
 //
 // Note [Columns]: columns of matrices that are transposed, or of rows that `take` takes, are gathered for a
-// block if only the group reads them. A concatenate that brings values of the group side by side, one element
-// each, may be the group's last step. Both are kept for a block of few elements, so that they are still in
-// the first cache when they are read or brought to their rows.
+// block if only the fusion reads them. A concatenate that brings values of the fusion side by side, one
+// element each, may be the fusion's last step. Both are kept for a block of few elements, so that they are
+// still in the first cache when they are read or brought to their rows.
 //
 // Note [Lines]: a slice, pad, broadcast, iota or roll (two slices of an array, one behind the other) that
-// only groups read is not made: where its elements lie side by side in the array that it comes from they are
-// read there, and else brought to a thread's memory for a block. A group that is one segment goes on line
+// only fusions read is not made: where its elements lie side by side in the array that it comes from they are
+// read there, and else brought to a thread's memory for a block. A fusion that is one segment goes on line
 // by line, the shortest of those that are read so; of such a line it reads where it comes from whatever lies
 // side by side there. That array may be read while results are written, so none of these takes its place.
 //
-// Note [Small groups]: generating code takes as long as some ten thousand steps on elements, so small groups
-// run operation by operation. The bits are the same, since every value's are the same in any company.
+// Note [Small fusions]: generating code takes as long as some ten thousand steps on elements, so small
+// fusions run operation by operation. The bits are the same, since every value's are the same in any company.
 #include "cpu/fusion/fused.hpp"
 
 #include <algorithm>
@@ -40,11 +40,11 @@ constexpr std::int64_t worth_generating = 4096;
 // Bytes that the values kept for a block may take together.
 constexpr std::size_t block_memory = std::size_t{1} << 16;
 
-class GroupPlanner {
+class FusionPlanner {
  public:
-  GroupPlanner(const Program& program, std::size_t node, const passes::NodeValues& values,
-               const CompileOptions& options, const KernelTable& kernels,
-               const PrologueAndEpilogue* around_fusion)
+  FusionPlanner(const Program& program, std::size_t node, const passes::NodeValues& values,
+                const CompileOptions& options, const KernelTable& kernels,
+                const PrologueAndEpilogue* around_fusion)
       : program_(program),
         graph_(program.graph()),
         roots_(program.roots()),
@@ -86,7 +86,7 @@ class GroupPlanner {
     const std::int64_t pieces = (state_.count + state_.grain - 1) / state_.grain;
     const std::int64_t at_once = std::clamp<std::int64_t>(pieces, 1, state_.threads);
     const std::size_t scratch = state_.parts + static_cast<std::size_t>(at_once) * state_.memory;
-    Plan plan = make_plan<GroupState, run_group>(std::move(state_), scratch);
+    Plan plan = make_plan<FusionState, run_fusion>(std::move(state_), scratch);
     plan.in_one_pass = is_in_one_pass();
     plan.cannot_fail = cannot_fail();
     return plan;
@@ -436,7 +436,7 @@ class GroupPlanner {
   const KernelTable& kernels_;
   const Columns* const columns_;  // or null
   std::vector<FusedLoad> loads_;
-  GroupState state_;
+  FusionState state_;
   std::vector<std::uint32_t> operations_, folds_;
   std::unordered_map<ValueId, std::uint32_t> operand_at_, result_at_;
   std::vector<SlotId> operand_slots_;
@@ -452,14 +452,14 @@ class GroupPlanner {
 
 }  // namespace
 
-Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
-                const CompileOptions& options, const KernelTable& kernels,
-                const PrologueAndEpilogue* around_fusion) {
-  Plan plan = GroupPlanner(program, node, values, options, kernels, around_fusion).plan();
+Plan plan_fusion(const Program& program, std::size_t node, const passes::NodeValues& values,
+                 const CompileOptions& options, const KernelTable& kernels,
+                 const PrologueAndEpilogue* around_fusion) {
+  Plan plan = FusionPlanner(program, node, values, options, kernels, around_fusion).plan();
   if (plan) return plan;
   CompileOptions loops = options;
   loops.lanes = nullptr;
-  return GroupPlanner(program, node, values, loops, kernels, around_fusion).plan();
+  return FusionPlanner(program, node, values, loops, kernels, around_fusion).plan();
 }
 
 }  // namespace tidu::cpu_detail

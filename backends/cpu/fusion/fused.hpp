@@ -23,8 +23,8 @@ struct PrologueAndEpilogue {
 
 /// Plans the fusion at position `node` of the schedule. It reads values.operands and writes values.results,
 /// in this order. Throws Error (execution) if a kernel is missing.
-Plan plan_group(const Program& program, std::size_t node, const passes::NodeValues& values,
-                const CompileOptions& options, const KernelTable& kernels,
-                const PrologueAndEpilogue* around_fusion = nullptr);
+Plan plan_fusion(const Program& program, std::size_t node, const passes::NodeValues& values,
+                 const CompileOptions& options, const KernelTable& kernels,
+                 const PrologueAndEpilogue* around_fusion = nullptr);
 
 }  // namespace tidu::cpu_detail

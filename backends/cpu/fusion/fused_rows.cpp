@@ -1,4 +1,4 @@
-// fused_rows.cpp - planning and running of groups of rows.
+// fused_rows.cpp - planning and running of row fusions.
 #include "cpu/fusion/fused_rows.hpp"
 
 #include <algorithm>
@@ -156,7 +156,7 @@ class RowsRun {
 };
 void run_rows(const RowsState& s, const Call& call) noexcept { RowsRun(s, call).run(); }
 
-// Nothing to run where there is no code for all of the group.
+// Nothing to run where there is no code for all of the fusion.
 Plan plan_generated(const Program& program, std::size_t node, const passes::NodeValues& values,
                     const CompileOptions& options) {
   if (options.lanes == nullptr || values.operands.size() + values.results.size() > max_pointers) return {};
@@ -200,7 +200,7 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   return make_plan<RowsState, run_rows>(std::move(state), scratch);
 }
 
-// The group's operations one by one, as a program of their own. A result in the place of an operand is made
+// The fusion's operations one by one, as a program of their own. A result in the place of an operand is made
 // elsewhere, as the operand may be read behind it.
 struct OneByOne {
   struct Aside {
@@ -223,7 +223,7 @@ void run_one_by_one(const OneByOne& s, const Call& call) {
     std::memcpy(call.out[aside.result], out[aside.result], aside.bytes);
 }
 
-Graph graph_of_group(const Program& program, std::size_t node, const passes::NodeValues& values) {
+Graph graph_of_fusion(const Program& program, std::size_t node, const passes::NodeValues& values) {
   const Graph& graph = program.graph();
   GraphBuilder builder("rows", graph.primitives());
   std::unordered_map<ValueId, Value> made;
@@ -235,7 +235,7 @@ Graph graph_of_group(const Program& program, std::size_t node, const passes::Nod
     for (const ValueId id : operation.inputs()) operands.push_back(made.at(id));
     made.emplace(operation.output(), builder.emit_one(operation.op(), operands));
   };
-  // Which operand a result is made of: a barrier passes each of its own, and is none of the group's.
+  // Which operand a result is made of: a barrier passes each of its own, and is none of the fusion's.
   const auto passed = [&](ValueId id) {
     const Operation operation = graph.operation(*graph.producer(id));
     return operation.num_outputs() == 1 ? std::size_t{0} : static_cast<std::size_t>(id - operation.output(0));
@@ -278,7 +278,7 @@ Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValue
   ProgramOptions one_by_one = program.options();
   one_by_one.fuse = one_by_one.block = one_by_one.simplify = false;
   auto compiled = std::make_unique<const Compiled>(
-      Program::make(graph_of_group(program, node, values), one_by_one), options, kernels, arena);
+      Program::make(graph_of_fusion(program, node, values), one_by_one), options, kernels, arena);
   std::size_t scratch = aligned(compiled->inner_bytes());
   OneByOne state{std::move(compiled), values.results.size(), {}, 0};
   for (std::uint32_t i = 0; i < values.results.size(); ++i) {

@@ -10,7 +10,7 @@
 
 namespace tidu::cpu_detail {
 
-/// As plan_group, for a row fusion. The plan is one generated function; if not all operations have vector
+/// As plan_fusion, for a row fusion. The plan is one generated function; if not all operations have vector
 /// code, it runs one operation after another on whole arrays in scratch memory.
 Plan plan_rows(const Program& program, std::size_t node, const passes::NodeValues& values,
                const CompileOptions& options, const KernelTable& kernels,

@@ -1,4 +1,4 @@
-// fused_run.cpp - running of fused groups.
+// fused_run.cpp - running of fusions.
 #include "cpu/fusion/fused_run.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 class BlockRun {
  public:
-  BlockRun(const GroupState& s, const Call& call, std::byte* memory)
+  BlockRun(const FusionState& s, const Call& call, std::byte* memory)
       : s_(s),
         call_(call),
         memory_(memory),
@@ -268,7 +268,7 @@ class BlockRun {
     bool is_there = true;
   };
 
-  const GroupState& s_;
+  const FusionState& s_;
   const Call& call_;
   std::byte* memory_;
   eager::detail::ShortArray<Brought, 8> brought_;
@@ -282,7 +282,7 @@ class BlockRun {
 
 }  // namespace
 
-void run_group(const GroupState& s, const Call& call) {
+void run_fusion(const FusionState& s, const Call& call) {
   ScratchSlots slots;  // as many bodies run at once as there are threads
   parallel_for(s.threads, s.count, s.grain, [&](std::int64_t begin, std::int64_t end) {
     const ScratchSlots::Lease lease(slots);

@@ -1,5 +1,5 @@
-// fused_run.hpp - GroupState: a planned fusion, and run_group, which runs its segments, reductions and copies
-// on one block of elements after another.
+// fused_run.hpp - FusionState: a planned fusion, and run_fusion, which runs its segments, reductions and
+// copies on one block of elements after another.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,10 @@ namespace tidu::cpu_detail {
 struct ElementSource {
   enum class Kind : std::uint8_t { operand, result, kept, lines };
   Kind kind = Kind::operand;
-  std::uint32_t index = 0;  // kept: offset in a thread's memory in bytes; lines: index in GroupState::linings
-  std::uint32_t step = 0;   // bytes from one element to the next; 0: a single element
-  std::size_t offset = 0;   // of an operand: bytes before the first element
+  std::uint32_t index =
+      0;                   // kept: offset in a thread's memory in bytes; lines: index in FusionState::linings
+  std::uint32_t step = 0;  // bytes from one element to the next; 0: a single element
+  std::size_t offset = 0;  // of an operand: bytes before the first element
 };
 
 struct Segment {
@@ -83,7 +84,7 @@ struct Interleaving {
 // a time.
 inline constexpr std::int64_t max_rows = 128, gathered_at_once = 32;
 
-struct GroupState {
+struct FusionState {
   std::int64_t count = 0;
   std::int64_t block = 0;
   std::int64_t grain = 0;
@@ -103,6 +104,6 @@ struct GroupState {
   std::size_t scratch = 0;  // offset in `memory`: of kernels
 };
 
-void run_group(const GroupState& s, const Call& call);
+void run_fusion(const FusionState& s, const Call& call);
 
 }  // namespace tidu::cpu_detail

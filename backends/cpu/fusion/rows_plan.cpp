@@ -1,4 +1,4 @@
-// rows_plan.cpp - phases of a group of rows, and their steps.
+// rows_plan.cpp - phases of a row fusion, and their steps.
 //
 // Note [Phases]: an operation can be done in a phase once all folds that it needs are of phases before. What
 // a fold or a result needs is done in the first phase where it can be, all else where it is needed. In later
@@ -345,7 +345,7 @@ class RowsPlanner {
     return list_.add(
         {.op = mask ? VectorOp::load_mask : VectorOp::load, .index = result_pointer(item.result)});
   }
-  // A bool for each row that the group does not make: no step reads one.
+  // A bool for each row that the fusion does not make: no step reads one.
   bool is_foreign_mask(ValueId operand) {
     const ValueId id = read(operand);
     return id != no_index && graph_.type(id).dtype() == bool_ && graph_.type(id).size() != 1 &&

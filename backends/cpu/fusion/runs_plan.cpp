@@ -221,12 +221,12 @@ class RunFinder {
         for (const BlockedLoop::Value& operand : schedule_.loops[nodes[i].index].operands) read(operand.id);
         continue;
       }
-      const bool group = nodes[i].kind == NodeKind::fused_group;
+      const bool fusion = nodes[i].kind == NodeKind::fusion;
       const std::size_t first = nodes[i].kind == NodeKind::operation ? i : i + 1;
       for (std::size_t k = first; k < i + nodes[i].size; ++k) {
         for (const ValueId id : operands(nodes[k].index)) {
           read(id);
-          if (group && splats_[id] != no_index) read(splats_[id]);
+          if (fusion && splats_[id] != no_index) read(splats_[id]);
         }
       }
     }

@@ -2,10 +2,10 @@
 // For each operation it tries, in this order: values of rows of a row fusion, row operations, element-wise
 // operations and full reductions, grouped matmuls; else the operation stands alone.
 //
-// Note [Groups]: nodes of the new schedule are numbered in order of creation; a fusion stands at the position
-// of its first operation. An operation joins a fusion only if earlier nodes or the fusion itself produce all
-// its operands, so nothing is read before it is written. Fusions that are many nodes back are closed, so that
-// no result is computed long before its first reader.
+// Note [Fusions]: nodes of the new schedule are numbered in order of creation; a fusion stands at the
+// position of its first operation. An operation joins a fusion only if earlier nodes or the fusion itself
+// produce all its operands, so nothing is read before it is written. Fusions that are many nodes back are
+// closed, so that no result is computed long before its first reader.
 //
 // Note [Rows]: a fusion with a reduction of rows, or a broadcast along them, is a row fusion. It also accepts
 // operations on one element for each row if it produces one of their operands.
@@ -24,7 +24,7 @@
 #include <utility>
 
 #include "cpu/schedule/fuse_node.hpp"
-#include "cpu/schedule/groups.hpp"
+#include "cpu/schedule/fusion_limits.hpp"
 #include "cpu/schedule/loops.hpp"
 #include "cpu/schedule/moves_between.hpp"
 #include "cpu/schedule/open_products.hpp"
@@ -121,7 +121,7 @@ class Fuser {
         continue;
       }
       if (join_row_values(i) || join_rows(i, 0)) continue;
-      std::uint32_t node = can_fuse(graph_, record) ? find_group(record) : fold_group(record);
+      std::uint32_t node = can_fuse(graph_, record) ? find_fusion(record) : find_fusion_of_reduction(record);
       if (node == 0 && group_products_) node = product_group(record);
       if (node == 0) node = new_node(can_fuse(graph_, record) ? graph_.type(result).size() : 0);
       join(node, i);
@@ -136,7 +136,7 @@ class Fuser {
     return splats_[value] != no_index && graph_.type(value).size() > 1;
   }
 
-  // Which repeated elements does something read that is in no group? From the last operation to the first:
+  // Which repeated elements does something read that is in no fusion? From the last operation to the first:
   // what makes repeated elements reads some only if they are needed.
   void find_needed() {
     needed_.assign(graph_.num_values(), false);
@@ -175,7 +175,7 @@ class Fuser {
     made_by_[record.first_output] = last_maker(record);
     moves_.add(operation, static_cast<std::uint32_t>(nodes_.size()));
   }
-  // Does the group make it itself?
+  // Does the fusion make it itself?
   bool makes(std::uint32_t node, ValueId id) const { return made_by_[id] == node && !moves_.made(id); }
 
   // The last node that makes something of what it reads, or makes it readable.
@@ -184,23 +184,23 @@ class Fuser {
     for (const ValueId id : operands_of(graph_, record)) last = std::max(last, made_by_[roots_[id]]);
     return last;
   }
-  // A group where it is of that many elements, not 0.
+  // A fusion where it is of that many elements, not 0.
   std::uint32_t new_node(std::int64_t elements) {
     const auto node = static_cast<std::uint32_t>(nodes_.size());
     nodes_.emplace_back();
-    nodes_[node].group = elements > 0;
-    if (elements > 0) last_group_[elements] = node;
+    nodes_[node].fusion = elements > 0;
+    if (elements > 0) last_fusion_[elements] = node;
     return node;
   }
   // 0 where there is none.
-  std::uint32_t find_group(const OperationRecord& record) {
-    const auto it = last_group_.find(graph_.type(record.first_output).size());
-    if (it == last_group_.end()) return 0;
+  std::uint32_t find_fusion(const OperationRecord& record) {
+    const auto it = last_fusion_.find(graph_.type(record.first_output).size());
+    if (it == last_fusion_.end()) return 0;
     const std::uint32_t node = it->second;
     if (!can_join(node, record, Extent::whole)) return 0;
     return nodes_[node].columns == 0 || dtype_with(nodes_[node], record) ? node : 0;
   }
-  // Is all that the operation reads there, and what the group itself makes of that extent?
+  // Is all that the operation reads there, and what the fusion itself makes of that extent?
   bool can_join(std::uint32_t node, const OperationRecord& record, Extent extent) const {
     if (!is_open(node)) return false;
     std::size_t fresh = 0;
@@ -213,11 +213,11 @@ class Fuser {
     }
     return nodes_[node].operands.size() + fresh <= max_operands;
   }
-  std::uint32_t fold_group(const OperationRecord& record) {
+  std::uint32_t find_fusion_of_reduction(const OperationRecord& record) {
     if (!can_fold(graph_, record)) return 0;
     const ValueId id = roots_[operands_of(graph_, record)[0]];
     const std::uint32_t node = made_by_[id];
-    if (!makes(node, id) || !nodes_[node].group || !is_open(node) || nodes_[node].columns > 0 ||
+    if (!makes(node, id) || !nodes_[node].fusion || !is_open(node) || nodes_[node].columns > 0 ||
         extent_[id] != Extent::whole)
       return 0;
     nodes_[node].can_have_rows = false;
@@ -235,13 +235,13 @@ class Fuser {
     nodes_[node].products = true;
     return node;
   }
-  // Of operations with two operands that groups take, those that pick rows are not element by element.
+  // Of operations with two operands that fusions take, those that pick rows are not element by element.
   bool names_rows(const OperationRecord& record, std::size_t i) const {
     const auto is_index = [](DType dtype) { return dtype == i32 || dtype == i64; };
     return record.num_inputs == 2 && i == 1 && !record.op->primitive->has_trait(Trait::elementwise) &&
            is_index(graph_.type(operands_of(graph_, record)[1]).dtype());
   }
-  // The dtype of the group's floating elements with the operation's; nothing where there is none for all.
+  // The dtype of the fusion's floating elements with the operation's; nothing where there is none for all.
   std::optional<DType> dtype_with(const FuseNode& node, const OperationRecord& record) const {
     DType dtype = node.dtype;
     const auto add = [&](DType other) {
@@ -257,7 +257,7 @@ class Fuser {
     return dtype;
   }
 
-  // The step of an operation that groups of rows may take, or of kind none.
+  // The step of an operation that row fusions may take, or of kind none.
   RowStep step_of(std::uint32_t operation) const {
     if (!fuses_rows_) return {};
     const OperationRecord& record = g_.operations[operation];
@@ -283,7 +283,7 @@ class Fuser {
     return step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::each_row ||
            step.kind == RowStep::Kind::fold_columns;
   }
-  // Lets what waits for the operation, or for a loop or an output, join a group: `least` or a later one.
+  // Lets what waits for the operation, or for a loop or an output, join a fusion: `least` or a later one.
   void place_operands(const OperationRecord& record) {
     const std::uint32_t least = last_maker(record);
     for (const ValueId id : operands_of(graph_, record)) place(roots_[id], least);
@@ -305,9 +305,9 @@ class Fuser {
     const ValueId id = roots_[operands_of(graph_, record)[0]];
     const auto fits = [&](std::uint32_t node) {
       const FuseNode& at = nodes_[node];
-      if (node < least || !at.group || !at.can_have_rows || !at.rows_with(step) || !dtype_with(at, record))
+      if (node < least || !at.fusion || !at.can_have_rows || !at.rows_with(step) || !dtype_with(at, record))
         return false;
-      // Rows that are repeated are no values of the group's, nor is what rows are picked of.
+      // Rows that are repeated are no values of the fusion's, nor is what rows are picked of.
       for (const ValueId operand : operands_of(graph_, record)) {
         if (reads_rows(step.kind) && made_by_[roots_[operand]] == node) return false;
       }
@@ -315,8 +315,8 @@ class Fuser {
     };
     std::uint32_t node = made_by_[id];
     if (node == 0 || !fits(node)) {
-      const auto it = last_group_.find(elements);
-      node = it != last_group_.end() && fits(it->second) ? it->second : new_node(elements);
+      const auto it = last_fusion_.find(elements);
+      node = it != last_fusion_.end() && fits(it->second) ? it->second : new_node(elements);
     }
     FuseNode& joined = nodes_[node];
     std::tie(joined.columns, joined.period) = *joined.rows_with(step);
@@ -330,7 +330,7 @@ class Fuser {
     }
     return true;
   }
-  // Operations on one element for each row of a group.
+  // Operations on one element for each row of a fusion.
   bool join_row_values(std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
     const Primitive& primitive = *record.op->primitive;
@@ -356,7 +356,7 @@ class Fuser {
   }
   bool is_open(std::uint32_t node) const {
     return node >= first_open_ && nodes_.size() - node <= farthest &&
-           nodes_[node].operations.size() < max_in_group;
+           nodes_[node].operations.size() < max_in_fusion;
   }
   void join(std::uint32_t node, std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
@@ -364,10 +364,10 @@ class Fuser {
     at.operations.push_back(operation);
     for (std::uint32_t i = 0; i < record.num_outputs; ++i) made_by_[record.first_output + i] = node;
     for (const ValueId operand : operands_of(graph_, record)) {
-      const ValueId id = at.group ? read(operand) : roots_[operand];
+      const ValueId id = at.fusion ? read(operand) : roots_[operand];
       if (id != no_index) moves_.read(id, node);
     }
-    if (!at.group) return;
+    if (!at.fusion) return;
     const std::optional<DType> dtype = dtype_with(at, record);
     if (dtype) at.dtype = *dtype;
     at.can_have_rows = at.can_have_rows && dtype.has_value();
@@ -385,7 +385,7 @@ class Fuser {
     const std::uint32_t maker = g_.producers[id];
     return maker < g_.operations.size() && graph_.type(id).size() >= many && moves_.contains(maker);
   }
-  // Is a group needed? One operation alone is an operation, unless elements are repeated or moved for it.
+  // Is a fusion needed? One operation alone is an operation, unless elements are repeated or moved for it.
   bool is_alone(const FuseNode& node) const {
     if (node.operations.size() != 1) return false;
     for (const ValueId id : operands_of(graph_, g_.operations[node.operations[0]])) {
@@ -394,7 +394,7 @@ class Fuser {
     }
     return true;
   }
-  // Rows that are picked and no more: a copy, which needs no group.
+  // Rows that are picked and no more: a copy, which needs no fusion.
   bool only_picks(const FuseNode& node) const {
     return std::all_of(node.operations.begin(), node.operations.end(),
                        [&](std::uint32_t operation) { return names_rows(g_.operations[operation], 1); });
@@ -412,8 +412,8 @@ class Fuser {
       const FuseNode& node = nodes_[n];
       add_moves(n);
       if (node.loop != no_index) schedule.nodes.push_back({NodeKind::blocked_loop, node.loop, 1});
-      if (node.group && !is_alone(node) && !only_picks(node)) {
-        schedule.nodes.push_back({NodeKind::fused_group, static_cast<std::uint32_t>(node.columns),
+      if (node.fusion && !is_alone(node) && !only_picks(node)) {
+        schedule.nodes.push_back({NodeKind::fusion, static_cast<std::uint32_t>(node.columns),
                                   static_cast<std::uint32_t>(node.operations.size() + 1)});
       }
       if (node.products && node.operations.size() > 1) {
@@ -437,11 +437,11 @@ class Fuser {
   std::vector<bool>& is_constant_;
   std::vector<bool> needed_;
   std::vector<std::uint32_t> made_by_;  // by value: a node; 0 for what is there before all nodes
-  std::vector<Extent> extent_;          // by value that a group makes
+  std::vector<Extent> extent_;          // by value that a fusion makes
   std::vector<FuseNode> nodes_ = std::vector<FuseNode>(1);
-  std::unordered_map<ValueId, std::uint32_t> waits_;            // by result: the operation
-  std::size_t first_open_ = 1;                                  // groups before it are in front of a barrier
-  std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by number of elements
+  std::unordered_map<ValueId, std::uint32_t> waits_;  // by result: the operation
+  std::size_t first_open_ = 1;                        // fusions before it are in front of a barrier
+  std::unordered_map<std::int64_t, std::uint32_t> last_fusion_;  // by number of elements
   OpenProducts products_;
   MovesBetween moves_;
 };

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/schedule/groups.hpp"
+#include "cpu/schedule/fusion_limits.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
 
@@ -22,7 +22,7 @@ namespace tidu::passes {
 struct FuseNode {
   std::vector<std::uint32_t> operations;
   std::vector<ValueId> operands;  // of a fusion: roots that it reads from memory
-  bool group = false;
+  bool fusion = false;
   bool products = false;  // a grouped matmul
   std::uint32_t loop = no_index;
   std::int64_t columns = 0;     // of a row fusion

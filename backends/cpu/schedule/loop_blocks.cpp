@@ -6,7 +6,7 @@
 
 #include "cpu/is_any_of.hpp"
 #include "cpu/schedule/chunks.hpp"
-#include "cpu/schedule/groups.hpp"
+#include "cpu/schedule/fusion_limits.hpp"
 #include "cpu/schedule/loops.hpp"
 #include "cpu/schedule/multiplications.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 // Elements for one point from which on blocks of one point are worth the steps between them.
 constexpr std::int64_t longest_point = 256;
-// Points of a block that one group of rows can do.
+// Points of a block that one row fusion can do.
 constexpr std::int64_t rows_of_block = 32;
 
 // What is cut, by bytes for each point of the axis, and what is not.
@@ -32,7 +32,7 @@ struct Traffic {
   double work = 0;                          // of products: bytes that are moved in the time that they take
   bool products = false;
   std::int64_t thinnest = std::int64_t{1} << 32;  // rows, or terms, of a product that are of one point
-  bool structure = false;                         // something that a fused group cannot do
+  bool structure = false;                         // something that a fusion cannot do
 };
 
 // The work of matmuls, by operation of a graph whose axes are classified.
@@ -142,13 +142,13 @@ class LoopMaker {
   }
 
  private:
-  // Is a block all there is, or one group, which does as well without a loop?
+  // Is a block all there is, or one fusion, which does as well without a loop?
   bool spares_nothing(const BlockedLoop& loop) const {
     const std::vector<ScheduleNode>& nodes = loop.body->schedule().nodes;
-    const bool one_group = num_steps(*loop.body) == 1 && nodes[0].kind == NodeKind::fused_group;
-    return c_.options.loop_bytes > 0 && (loop.block == loop.extent || one_group);
+    const bool one_fusion = num_steps(*loop.body) == 1 && nodes[0].kind == NodeKind::fusion;
+    return c_.options.loop_bytes > 0 && (loop.block == loop.extent || one_fusion);
   }
-  // Blocks of several points, if groups of rows leave nothing of the points' size between them.
+  // Blocks of several points, if row fusions leave nothing of the points' size between them.
   bool make_of_rows(BlockedLoop& loop) {
     constexpr std::int64_t element = 4;
     loop.block = std::min(rows_of_block, loop.extent);
@@ -266,7 +266,7 @@ class LoopMaker {
         add_packed(id, role.axis);
         loop.results.push_back({id, role.axis});
       } else if (c_.options.loop_bytes == 0 ||
-                 (bytes >= large_value && !(one_group_ && joins_group(index)) && !joins_lines(index))) {
+                 (bytes >= large_value && !(one_fusion_ && joins_fusion(index)) && !joins_lines(index))) {
         traffic_.within += bytes;
       }
     }
@@ -277,10 +277,10 @@ class LoopMaker {
     if (primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::repeats)) return true;
     return row_step(c_.graph, operation).kind == RowStep::Kind::picked;
   }
-  bool joins_group(std::uint32_t operation) const {
+  bool joins_fusion(std::uint32_t operation) const {
     return is_light(operation) && heavy_.find(g_.operations[operation].first_output) == heavy_.end();
   }
-  // Is it a slice, a pad or a roll that element-wise operations, or others of these, alone read? Groups may
+  // Is it a slice, a pad or a roll that element-wise operations, or others of these, alone read? Fusions may
   // read these where they come from.
   bool joins_lines(std::uint32_t operation) const {
     return makes_lines(operation) &&
@@ -290,7 +290,7 @@ class LoopMaker {
     return c_.options.fuse &&
            (is_any_of(c_.graph.operation(operation), prim::slice, prim::pad) || roll_of(c_.graph, operation));
   }
-  // What others than element-wise operations of the loop read; and may one group do all that is light? Of
+  // What others than element-wise operations of the loop read; and may one fusion do all that is light? Of
   // loops with products, blocks are chosen as if it did not.
   void find_heavy() {
     std::size_t light = 0;
@@ -308,7 +308,7 @@ class LoopMaker {
         if (!lines || producer >= g_.operations.size() || !makes_lines(producer)) heavy_.insert(id);
       }
     }
-    one_group_ = c_.options.fuse && !products && light <= max_in_group;
+    one_fusion_ = c_.options.fuse && !products && light <= max_in_fusion;
   }
 
   // Bytes alive at once in a block: some of what is made, and the ends.
@@ -373,7 +373,7 @@ class LoopMaker {
     if (!always && traffic_.products && traffic_.within < large * (traffic_.sums + traffic_.packed)) return 0;
     // Along one point what belongs to the point is one element, and all else is one array after another.
     if (!traffic_.products && traffic_.longest >= longest_point && gain(1) > 0) {
-      // Of blocks as they become if groups of rows do most of it.
+      // Of blocks as they become if row fusions do most of it.
       gain_ = gain(c_.options.fuse ? std::min(rows_of_block, c_.roles.extent) : 1);
       return 1;
     }
@@ -414,9 +414,9 @@ class LoopMaker {
   const std::vector<std::uint32_t>& operations_;
   BlockedLoop loop_;
   Traffic traffic_;
-  std::unordered_set<ValueId> heavy_;  // that has memory, whatever groups do
+  std::unordered_set<ValueId> heavy_;  // that has memory, whatever fusions do
   std::unordered_set<ValueId> read_whole_;
-  bool one_group_ = false;
+  bool one_fusion_ = false;
   std::size_t target_ = 0;
   double gain_ = 0;
 };

@@ -29,11 +29,11 @@ std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule
       for (const BlockedLoop::Value& result : loop.results) found[node].results.push_back(result.id);
       continue;
     }
-    const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
+    const bool fusion = schedule.nodes[node].kind == NodeKind::fusion;
     each_operation(node, [&](const Operation& operation) {
       for (const ValueId operand : operation.inputs()) {
         ValueId id = roots[operand];
-        if (group && splats[operand] != no_index) {
+        if (fusion && splats[operand] != no_index) {
           id = roots[splats[operand]];
           if (graph.type(id).size() != 1) continue;  // a literal
         }
@@ -48,10 +48,10 @@ std::vector<NodeValues> node_values(const Graph& graph, const Schedule& schedule
   for (const ValueId id : graph.outputs()) escapes[roots[id]] = true;
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
     if (schedule.nodes[node].kind == NodeKind::blocked_loop) continue;
-    const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
+    const bool fusion = schedule.nodes[node].kind == NodeKind::fusion;
     each_operation(node, [&](const Operation& operation) {
       for (std::size_t k = 0; k < operation.num_outputs(); ++k) {
-        if (!group || escapes[operation.output(k)]) found[node].results.push_back(operation.output(k));
+        if (!fusion || escapes[operation.output(k)]) found[node].results.push_back(operation.output(k));
       }
     });
   }

@@ -34,11 +34,12 @@ class Printer {
   }
   void node(const Schedule& schedule, const ScheduleNode& node, std::size_t depth) {
     if (node.kind == NodeKind::operation) return operation(node.index, depth);
-    out_ << std::string(2 * depth + 2, ' ') << to_string(node.kind);
+    const bool of_rows = node.kind == NodeKind::fusion && node.index != 0;
+    out_ << std::string(2 * depth + 2, ' ') << (of_rows ? "row " : "") << to_string(node.kind);
     if (node.kind == NodeKind::blocked_loop) {
       loop(schedule.loops[node.index], depth);
     } else {
-      if (node.index != 0) out_ << " over rows of " << node.index;
+      if (of_rows) out_ << " over rows of " << node.index;
       out_ << '\n';
     }
   }

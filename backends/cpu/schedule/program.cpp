@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "cpu/schedule/groups.hpp"
+#include "cpu/schedule/fusion_limits.hpp"
 #include "cpu/schedule/loops.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/optimizer/passes.hpp"

@@ -1,13 +1,13 @@
-// rematerialize.cpp - what a group would leave in memory although others can compute it again from what they
+// rematerialize.cpp - what a fusion would leave in memory although others can compute it again from what they
 // read in its place.
 //
-// Note [Computed again]: a result of a group goes when groups alone read it, and when it is a few sums and
+// Note [Computed again]: a result of a fusion goes when fusions alone read it, and when it is a few sums and
 // products of at most one array of its size, of single elements and of what is repeated along rows. Its
 // readers then read that array and compute it again: as much is read as before, and nothing is written but
-// what the group itself made for each row and repeats along it. The operations stand in several groups, in
+// what the fusion itself made for each row and repeats along it. The operations stand in several fusions, in
 // none of which their values have memory.
 //
-// Note [One for several]: where several results are a few such steps from one value that the group makes and
+// Note [One for several]: where several results are a few such steps from one value that the fusion makes and
 // does not leave, it leaves that one instead: of a tanh, not what its derivative and its square are part of.
 #include <algorithm>
 #include <unordered_map>
@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "cpu/schedule/cheap.hpp"
-#include "cpu/schedule/groups.hpp"
+#include "cpu/schedule/fusion_limits.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
 
 namespace tidu::passes {
 namespace {
 
-// Below, groups that are not of rows may run operation by operation.
+// Below, fusions that are not of rows may run operation by operation.
 constexpr std::int64_t min_elements_again = 4096;
 // Elements of a result for each that is written in its place, at least.
 constexpr std::int64_t min_for_one = 16;
@@ -39,16 +39,16 @@ class Recomputer {
     std::vector<NodeValues> values = node_values(graph_, schedule_, roots_, splats_);
     for (std::uint32_t at = 0; at < values.size(); at += schedule_.nodes[at].size) {
       for (const ValueId id : values[at].operands) readers_[id].push_back(at);
-      if (schedule_.nodes[at].kind != NodeKind::fused_group) continue;
-      Group& group = groups_[at];
+      if (schedule_.nodes[at].kind != NodeKind::fusion) continue;
+      Fusion& fusion = fusions_[at];
       for (std::uint32_t k = at + 1; k < at + schedule_.nodes[at].size; ++k)
-        group.operations.push_back(schedule_.nodes[k].index);
-      group.operands = values[at].operands.size();
+        fusion.operations.push_back(schedule_.nodes[k].index);
+      fusion.operands = values[at].operands.size();
     }
     for (const ValueId id : graph_.outputs()) readers_[roots_[id]].push_back(no_index);
     bool changed = false;
     for (std::uint32_t at = 0; at < values.size(); at += schedule_.nodes[at].size) {
-      if (groups_.find(at) == groups_.end()) continue;
+      if (fusions_.find(at) == fusions_.end()) continue;
       bool here = false;
       for (const ValueId id : values[at].results) here = rematerialize_values(at, id) || here;
       here = leave_one_for_several(at, values[at].results) || here;
@@ -59,7 +59,7 @@ class Recomputer {
   }
 
  private:
-  struct Group {
+  struct Fusion {
     std::vector<std::uint32_t> operations;
     std::size_t operands = 0;
   };
@@ -67,10 +67,10 @@ class Recomputer {
     const OperationRecord& record = g_.operations[operation];
     return {g_.operands.data() + record.first_input, record.num_inputs};
   }
-  // Of a whole array of the group, not of one for each row.
-  std::int64_t elements_of(const Group& group) const {
+  // Of a whole array of the fusion, not of one for each row.
+  std::int64_t elements_of(const Fusion& fusion) const {
     std::int64_t most = 0;
-    for (const std::uint32_t operation : group.operations) {
+    for (const std::uint32_t operation : fusion.operations) {
       most = std::max(most, graph_.type(g_.operations[operation].first_output).size());
       for (const ValueId id : operands(operation)) {
         if (splats_[id] == no_index) most = std::max(most, graph_.type(id).size());
@@ -79,15 +79,15 @@ class Recomputer {
     return most;
   }
 
-  // The operations that make the value of that group, in order; none where it is not to be computed again.
-  std::vector<std::uint32_t> chain_of(const Group& group, ValueId value) const {
+  // The operations that make the value of that fusion, in order; none where it is not to be computed again.
+  std::vector<std::uint32_t> chain_of(const Fusion& fusion, ValueId value) const {
     const Type type = graph_.type(value);
     std::vector<std::uint32_t> chain;
     std::unordered_set<ValueId> wanted = {value};
     std::unordered_set<ValueId> large;  // read from memory
     std::size_t found = 0;
-    for (std::size_t i = group.operations.size(); i-- > 0 && found < wanted.size();) {
-      const std::uint32_t operation = group.operations[i];
+    for (std::size_t i = fusion.operations.size(); i-- > 0 && found < wanted.size();) {
+      const std::uint32_t operation = fusion.operations[i];
       const OperationRecord& record = g_.operations[operation];
       if (wanted.find(record.first_output) == wanted.end()) continue;
       ++found;
@@ -101,12 +101,12 @@ class Recomputer {
       for (const ValueId operand : operands(operation)) {
         if (splats_[operand] != no_index) {
           const ValueId source = roots_[splats_[operand]];
-          if (graph_.type(source).size() == 1 && is_made_in(group, source)) return {};
+          if (graph_.type(source).size() == 1 && is_made_in(fusion, source)) return {};
           continue;
         }
         const ValueId id = roots_[operand];
         if (graph_.type(id).dtype() != type.dtype()) return {};
-        const bool made_here = is_made_in(group, id);
+        const bool made_here = is_made_in(fusion, id);
         if (repeats) {
           if (made_here && graph_.type(id).size() * min_for_one > type.size()) return {};
         } else if (made_here && !is_read(id)) {
@@ -126,13 +126,13 @@ class Recomputer {
     const auto readers = readers_.find(id);
     return readers != readers_.end() && !readers->second.empty();
   }
-  bool is_made_in(const Group& group, ValueId id) const { return makes(group.operations, id); }
+  bool is_made_in(const Fusion& fusion, ValueId id) const { return makes(fusion.operations, id); }
   bool makes(const std::vector<std::uint32_t>& operations, ValueId id) const {
     return std::any_of(operations.begin(), operations.end(),
                        [&](std::uint32_t i) { return g_.operations[i].first_output == id; });
   }
 
-  // Can the group of that node take the operation, which repeats along rows? See Note [Periods] in
+  // Can the fusion of that node take the operation, which repeats along rows? See Note [Periods] in
   // fuse_node.hpp.
   bool fits(std::uint32_t node, std::uint32_t operation) const {
     const RowStep step = row_step(graph_, operation);
@@ -142,7 +142,7 @@ class Recomputer {
     if (step.kind == RowStep::Kind::each_row) return step.columns % columns == 0;
     if (step.kind != RowStep::Kind::rows || step.columns % columns != 0 || step.columns < min_in_period)
       return false;
-    for (const std::uint32_t other : groups_.at(node).operations) {
+    for (const std::uint32_t other : fusions_.at(node).operations) {
       const RowStep at = row_step(graph_, other);
       const bool fold = at.kind == RowStep::Kind::fold_columns;
       if (!fold && at.kind != RowStep::Kind::rows) continue;
@@ -151,9 +151,9 @@ class Recomputer {
     return true;
   }
 
-  // Does the group need all of it for one of its rows?
-  bool reads_whole(const Group& group, ValueId value) const {
-    return std::any_of(group.operations.begin(), group.operations.end(), [&](std::uint32_t operation) {
+  // Does the fusion need all of it for one of its rows?
+  bool reads_whole(const Fusion& fusion, ValueId value) const {
+    return std::any_of(fusion.operations.begin(), fusion.operations.end(), [&](std::uint32_t operation) {
       const std::span<const ValueId> list = operands(operation);
       const auto reads = [&](ValueId id) { return splats_[id] == no_index && roots_[id] == value; };
       if (std::none_of(list.begin(), list.end(), reads)) return false;
@@ -164,20 +164,20 @@ class Recomputer {
   bool is_worth_it(std::uint32_t node, std::int64_t elements) const {
     return schedule_.nodes[node].index != 0 || elements >= min_elements_again;
   }
-  // The operations with which all its readers can make it in place of the group; none where one of them
+  // The operations with which all its readers can make it in place of the fusion; none where one of them
   // cannot.
   std::vector<std::uint32_t> chain_for_readers(std::uint32_t node, ValueId value) const {
     const std::int64_t elements = graph_.type(value).size();
-    if (!is_worth_it(node, elements) || elements != elements_of(groups_.at(node)) ||
+    if (!is_worth_it(node, elements) || elements != elements_of(fusions_.at(node)) ||
         splats_[value] != no_index)
       return {};
     if (!is_read(value)) return {};
     const std::vector<std::uint32_t>& readers = readers_.at(value);
-    std::vector<std::uint32_t> chain = chain_of(groups_.at(node), value);
+    std::vector<std::uint32_t> chain = chain_of(fusions_.at(node), value);
     if (chain.empty()) return {};
     for (const std::uint32_t reader : readers) {
-      const auto at = reader == no_index ? groups_.end() : groups_.find(reader);
-      if (at == groups_.end() || at->second.operations.size() + chain.size() > max_in_group ||
+      const auto at = reader == no_index ? fusions_.end() : fusions_.find(reader);
+      if (at == fusions_.end() || at->second.operations.size() + chain.size() > max_in_fusion ||
           at->second.operands + 2 * chain.size() > max_operands || !is_worth_it(reader, elements) ||
           elements_of(at->second) != elements || reads_whole(at->second, value))
         return {};
@@ -193,10 +193,10 @@ class Recomputer {
     if (chain.empty()) return false;
     const std::vector<std::uint32_t>& readers = readers_.at(value);
     for (const std::uint32_t reader : readers) {
-      Group& group = groups_.at(reader);
+      Fusion& fusion = fusions_.at(reader);
       for (const std::uint32_t operation : chain) {
-        if (is_made_in(group, g_.operations[operation].first_output)) continue;
-        group.operations.push_back(operation);
+        if (is_made_in(fusion, g_.operations[operation].first_output)) continue;
+        fusion.operations.push_back(operation);
         for (const ValueId operand : operands(operation)) {
           const bool one = splats_[operand] != no_index;
           const ValueId id = roots_[one ? splats_[operand] : operand];
@@ -204,10 +204,10 @@ class Recomputer {
           std::vector<std::uint32_t>& by = readers_[id];
           if (std::find(by.begin(), by.end(), reader) != by.end()) continue;
           by.push_back(reader);
-          ++group.operands;
+          ++fusion.operands;
         }
       }
-      std::sort(group.operations.begin(), group.operations.end());  // operands first, as in the graph
+      std::sort(fusion.operations.begin(), fusion.operations.end());  // operands first, as in the graph
     }
     readers_[value].clear();
     return true;
@@ -218,7 +218,7 @@ class Recomputer {
     std::unordered_map<ValueId, std::vector<ValueId>> made_of;  // by value: results
     std::vector<ValueId> several;
     if (results.size() < 2) return false;
-    const std::vector<std::uint32_t>& operations = groups_.at(node).operations;
+    const std::vector<std::uint32_t>& operations = fusions_.at(node).operations;
     const std::unordered_set<std::uint32_t> here(operations.begin(), operations.end());
     for (const ValueId result : results) {
       if (!is_read(result) || splats_[result] != no_index) continue;
@@ -253,31 +253,31 @@ class Recomputer {
   }
   // What nothing reads any more.
   void drop_dead(std::uint32_t node) {
-    Group& group = groups_.at(node);
+    Fusion& fusion = fusions_.at(node);
     std::unordered_set<ValueId> read;
     std::vector<std::uint32_t> alive;
-    for (std::size_t i = group.operations.size(); i-- > 0;) {
-      const std::uint32_t operation = group.operations[i];
+    for (std::size_t i = fusion.operations.size(); i-- > 0;) {
+      const std::uint32_t operation = fusion.operations[i];
       const ValueId result = g_.operations[operation].first_output;
       if (!is_read(result) && read.find(result) == read.end()) continue;
       alive.push_back(operation);
       for (const ValueId operand : operands(operation))
         read.insert(roots_[splats_[operand] != no_index ? splats_[operand] : operand]);
     }
-    group.operations.assign(alive.rbegin(), alive.rend());
+    fusion.operations.assign(alive.rbegin(), alive.rend());
   }
   Schedule rewritten() {
     Schedule schedule;
     schedule.loops = std::move(schedule_.loops);
     for (std::uint32_t at = 0; at < schedule_.nodes.size(); at += schedule_.nodes[at].size) {
       const ScheduleNode& node = schedule_.nodes[at];
-      const auto group = groups_.find(at);
-      if (group == groups_.end()) {
+      const auto fusion = fusions_.find(at);
+      if (fusion == fusions_.end()) {
         schedule.nodes.insert(schedule.nodes.end(), schedule_.nodes.begin() + at,
                               schedule_.nodes.begin() + at + node.size);
         continue;
       }
-      const std::vector<std::uint32_t>& operations = group->second.operations;
+      const std::vector<std::uint32_t>& operations = fusion->second.operations;
       if (operations.empty()) continue;
       const bool has_rows = std::any_of(operations.begin(), operations.end(), [&](std::uint32_t operation) {
         return row_step(graph_, operation).kind != RowStep::Kind::none;
@@ -295,7 +295,7 @@ class Recomputer {
   Schedule schedule_;
   const std::vector<ValueId>& roots_;
   const std::vector<ValueId>& splats_;
-  std::unordered_map<std::uint32_t, Group> groups_;                  // by position in the schedule
+  std::unordered_map<std::uint32_t, Fusion> fusions_;                // by position in the schedule
   std::unordered_map<ValueId, std::vector<std::uint32_t>> readers_;  // positions; no_index for an output
   ValueId left_ = no_index;                                          // taken to be read by others
 };

@@ -1,5 +1,5 @@
 // schedule.cpp - operations one after another, and which of them move in that order.
-#include "cpu/schedule/groups.hpp"
+#include "cpu/schedule/fusion_limits.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
 
@@ -46,14 +46,14 @@ Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector
   for (std::uint32_t i = 0; i < nodes.size(); i += nodes[i].size) {
     for (const ValueId id : values[i].operands) reader[id] = reader[id] == no_index ? i : several;
   }
-  std::vector<std::uint32_t> before(nodes.size(), no_index);  // by position of a group: that of its product
+  std::vector<std::uint32_t> before(nodes.size(), no_index);  // by position of a fusion: that of its product
   std::vector<bool> moves(nodes.size(), false);
   for (const std::uint32_t i : products) {
-    const std::uint32_t group = reader[graph.operation(nodes[i].index).output()];
-    if (group >= several || group == i + 1 || nodes[group].kind != NodeKind::fused_group ||
-        nodes[group].index != 0 || before[group] != no_index)
+    const std::uint32_t fusion = reader[graph.operation(nodes[i].index).output()];
+    if (fusion >= several || fusion == i + 1 || nodes[fusion].kind != NodeKind::fusion ||
+        nodes[fusion].index != 0 || before[fusion] != no_index)
       continue;
-    before[group] = i;
+    before[fusion] = i;
     moves[i] = true;
   }
   std::vector<ScheduleNode> moved;

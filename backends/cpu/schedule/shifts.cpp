@@ -120,7 +120,7 @@ class Shifter {
   }
 
   // Values that element-wise operations join, and which of these sets have rows that are folded or repeated:
-  // their groups read no parts of arrays.
+  // their fusions read no parts of arrays.
   ValueId set_of(ValueId id) {
     while (sets_[id] != id) id = sets_[id] = sets_[sets_[id]];
     return id;
@@ -170,7 +170,7 @@ class Shifter {
     const bool moved_only = taken.operations.empty() && g_.types[made].rank() == 1;
     return moved_only ? std::nullopt : std::optional(std::move(taken));
   }
-  // Is it a part of an array, or parts? Groups read moves of moves where the first one finds its elements.
+  // Is it a part of an array, or parts? Fusions read moves of moves where the first one finds its elements.
   bool is_moved(ValueId id) const {
     const auto maker = graph_.producer(roots_[id]);
     if (!maker) return false;

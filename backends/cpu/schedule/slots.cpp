@@ -159,7 +159,7 @@ std::vector<std::uint32_t> last_readers(const Graph& graph, const std::vector<No
   return last;
 }
 
-// Whether results of a group of rows may take an operand's place: it folds no row, of which it might read
+// Whether results of a row fusion may take an operand's place: it folds no row, of which it might read
 // elements again, and reads the operand only where it makes the elements of the same places. Ends of rows
 // that are no multiple of 32 bytes take long to read where something was written just before.
 bool reads_in_order(const Graph& graph, const Schedule& schedule, std::uint32_t node, ValueId operand,
@@ -219,8 +219,8 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
     const NodeValues& values = nodes[node];
     const ScheduleNode& at = schedule.nodes[node];
-    const bool of_rows = at.kind == NodeKind::fused_group && at.index != 0;
-    const bool reuse = in_place && (at.kind == NodeKind::fused_group ||
+    const bool of_rows = at.kind == NodeKind::fusion && at.index != 0;
+    const bool reuse = in_place && (at.kind == NodeKind::fusion ||
                                     (at.kind == NodeKind::operation && values.results.size() == 1 &&
                                      graph.operation(at.index).primitive().has_trait(Trait::elementwise)));
     const auto dies_here = [&](ValueId operand) {

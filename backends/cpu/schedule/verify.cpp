@@ -66,7 +66,7 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
   const std::vector<ValueId> splats = find_splats(graph);
   std::vector<std::size_t> made_in(graph.num_values(), no_index);  // by value: the position of its node
   for (std::size_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
-    const bool group = schedule.nodes[node].kind == NodeKind::fused_group;
+    const bool fusion = schedule.nodes[node].kind == NodeKind::fusion;
     std::vector<ValueId> results;
     if (schedule.nodes[node].kind == NodeKind::blocked_loop) {
       const BlockedLoop& loop = schedule.loops[schedule.nodes[node].index];
@@ -83,15 +83,15 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
       const std::uint32_t index = schedule.nodes[k].index;
       const Operation operation = graph.operation(index);
       for (const ValueId id : operation.inputs()) {
-        // A group makes no memory for itself, and reads repeated elements where the one is, or not at all.
-        const bool repeated = group && splats[id] != no_index;
+        // A fusion makes no memory for itself, and reads repeated elements where the one is, or not at all.
+        const bool repeated = fusion && splats[id] != no_index;
         if (repeated && graph.type(splats[id]).size() > 1) continue;
         const ValueId from = repeated ? splats[id] : id;
         if (made_in[roots[from]] != node) read(from, describe_operation(graph, index));
       }
       for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
         made_in[operation.output(slot)] = node;
-        if (!group || plan.slot_of[operation.output(slot)] != no_index)
+        if (!fusion || plan.slot_of[operation.output(slot)] != no_index)
           results.push_back(operation.output(slot));
       }
     }

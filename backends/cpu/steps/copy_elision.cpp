@@ -233,10 +233,10 @@ class MoveFinder {
     const std::uint32_t maker = graph_.data().producers[root];
     return maker < node_of_.size() ? node_of_[maker] : program_.schedule().nodes.size();
   }
-  // Of a group that adds 0.0 to each of some values and does no more: what it adds it to for that result.
+  // Of a fusion that adds 0.0 to each of some values and does no more: what it adds it to for that result.
   std::optional<ValueId> with_zero_added(std::size_t node, ValueId result) const {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
-    if (nodes[node].kind != NodeKind::fused_group || nodes[node].index != 0) return std::nullopt;
+    if (nodes[node].kind != NodeKind::fusion || nodes[node].index != 0) return std::nullopt;
     std::optional<ValueId> found;
     for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
       const Operation sum = graph_.operation(nodes[k].index);
@@ -263,7 +263,7 @@ class MoveFinder {
     if (!parts || parts->size() > max_pieces || graph_.type(made).bytes() > steps_.max_kept()) return false;
     const std::vector<std::int64_t> to = strides_of(graph_.type(made));
     std::vector<std::pair<std::size_t, Target>> targets;
-    std::vector<std::size_t> groups;
+    std::vector<std::size_t> fusions;
     for (const ConcatPiece& part : *parts) {
       ValueId from = part.map.source;
       std::size_t node = node_of(from);
@@ -272,7 +272,7 @@ class MoveFinder {
       if (const std::optional<ValueId> summand = with_zero_added(node, from)) {
         const auto readers = readers_.find(*summand);
         if (readers == readers_.end() || readers->second != std::vector{node}) return false;
-        if (std::find(groups.begin(), groups.end(), node) == groups.end()) groups.push_back(node);
+        if (std::find(fusions.begin(), fusions.end(), node) == fusions.end()) fusions.push_back(node);
         add_zero = true;
         from = *summand;
         node = node_of(from);
@@ -300,9 +300,9 @@ class MoveFinder {
       targets.emplace_back(node, std::move(target));
     }
     std::size_t summed = 0;
-    for (const std::size_t group : groups) summed += nodes[group].size - 1;
+    for (const std::size_t fusion : fusions) summed += nodes[fusion].size - 1;
     const bool add_zero = targets[0].second.add_zero;
-    if (add_zero != !groups.empty() || (add_zero && summed != targets.size())) return false;
+    if (add_zero != !fusions.empty() || (add_zero && summed != targets.size())) return false;
     std::sort(targets.begin(), targets.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     targets[0].second.first = true;
     for (std::size_t i = 0; i < targets.size(); ++i) {
@@ -311,7 +311,7 @@ class MoveFinder {
         return false;
     }
     targets_.insert(targets.begin(), targets.end());
-    for (const std::size_t group : groups) moves.steps.push_back({group, {}, {}, {}});
+    for (const std::size_t fusion : fusions) moves.steps.push_back({fusion, {}, {}, {}});
     return true;
   }
   MoveStep step_of(std::size_t node) const {

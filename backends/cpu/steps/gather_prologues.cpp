@@ -65,7 +65,7 @@ Columns ColumnFinder::find(std::size_t node) {
   return columns;
 }
 
-// The elements of each operation of the group; 0 where they are not all as many.
+// The elements of each operation of the fusion; 0 where they are not all as many.
 std::int64_t ColumnFinder::rows_of(std::size_t node) const {
   const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
   std::int64_t rows = -1;
@@ -79,9 +79,9 @@ std::int64_t ColumnFinder::rows_of(std::size_t node) const {
 }
 
 void ColumnFinder::gather(std::size_t node, std::int64_t rows, Columns& columns) {
-  passes::NodeValues& group = steps_.at(node).values;
+  passes::NodeValues& fusion = steps_.at(node).values;
   std::vector<std::uint32_t> path, operations;
-  for (const ValueId id : group.operands) {
+  for (const ValueId id : fusion.operands) {
     if (graph_.type(id).size() != rows || readers_[id] != 1) continue;
     path.clear();
     const std::optional<GatheredColumn> column = follow(id, rows, path);
@@ -98,9 +98,9 @@ void ColumnFinder::gather(std::size_t node, std::int64_t rows, Columns& columns)
     return;
   }
   for (const GatheredColumn& column : columns.gathered) {
-    std::erase(group.operands, column.column);
+    std::erase(fusion.operands, column.column);
     for (const ValueId id : {column.matrix, column.indices}) {
-      if (id != no_index && !contains(group.operands, id)) group.operands.push_back(id);
+      if (id != no_index && !contains(fusion.operands, id)) fusion.operands.push_back(id);
     }
   }
   absorb(operations);
@@ -195,28 +195,28 @@ void ColumnFinder::interleave(std::size_t node, std::int64_t rows, Columns& colu
       !is_of_columns(nodes[next].index, rows))
     return;
   const Operation operation = graph_.operation(nodes[next].index);
-  passes::NodeValues& group = steps_.at(node).values;
+  passes::NodeValues& fusion = steps_.at(node).values;
   const ValueId result = operation.output();
   std::vector<ValueId> of;
   for (const ValueId id : operation.inputs()) of.push_back(program_.roots()[id]);
 
   const std::unordered_set<ValueId> parts(of.begin(), of.end());
   const auto absorbed = [&](ValueId id) { return readers_[id] == 1 && parts.count(id) != 0; };
-  if (std::count_if(group.results.begin(), group.results.end(), absorbed) < min_columns) return;
+  if (std::count_if(fusion.results.begin(), fusion.results.end(), absorbed) < min_columns) return;
   passes::NodeValues with;
-  with.operands = group.operands;
-  std::unordered_set<ValueId> there(group.results.begin(), group.results.end());
+  with.operands = fusion.operands;
+  std::unordered_set<ValueId> there(fusion.results.begin(), fusion.results.end());
   there.insert(with.operands.begin(), with.operands.end());
   for (const ValueId id : of) {
     if (there.insert(id).second) with.operands.push_back(id);
   }
-  for (const ValueId id : group.results) {
+  for (const ValueId id : fusion.results) {
     if (!absorbed(id)) with.results.push_back(id);
   }
-  // They are read once more when the group has written a block.
+  // They are read once more when the fusion has written a block.
   with.whole = of;
   with.results.push_back(result);
-  group = std::move(with);
+  fusion = std::move(with);
   steps_.absorb(nodes[next].index);
   columns.of = std::move(of);
   columns.result = result;

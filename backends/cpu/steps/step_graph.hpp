@@ -65,7 +65,7 @@ class StepGraph {
   }
   /// Is the node a fusion of element-wise operations, and no row fusion?
   bool is_loop_fusion(std::size_t position) const {
-    return nodes()[position].kind == NodeKind::fused_group && nodes()[position].index == 0;
+    return nodes()[position].kind == NodeKind::fusion && nodes()[position].index == 0;
   }
 
   /// The position of an operation that is in no fusion and no loop; of others no_index.

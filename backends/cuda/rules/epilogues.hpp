@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 
 namespace tidu::cuda_detail {
 

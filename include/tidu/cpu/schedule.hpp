@@ -1,7 +1,7 @@
 // schedule.hpp - Schedule and SlotPlan: the tree of nodes that a Program runs, and the buffers of its values.
 //
 // The tree is stored flat, in pre-order: the children of a node follow it, and `size` counts the node and its
-// descendants. Leaves are operations and tiled loops. A fusion (fused_group) runs its operations element by
+// descendants. Leaves are operations and tiled loops. A fusion runs its operations element by
 // element, a grouped matmul (product_group) runs its matmuls side by side, and a tiled loop (blocked_loop)
 // runs a program of its own for each block of an axis.
 #pragma once
@@ -20,16 +20,17 @@ class Program;  // program.hpp
 
 /// The kind of a node.
 enum class NodeKind : std::uint8_t {
-  operation,     ///< one operation of the graph
-  fused_group,   ///< a fusion: element-wise operations with the broadcasts and reductions at their edges;
-                 ///< values between them have no memory
-  blocked_loop,  ///< a tiled loop: operations that run on one block of an axis after another, as programs of
-                 ///< the block's size
-  product_group  ///< a grouped matmul: equal small independent matmuls, in any order or at the same time
+  operation,  ///< one operation of the graph
+  fusion,     ///< element-wise operations with the broadcasts and reductions at their edges; values between
+              ///< them have no memory
+  blocked_loop,   ///< a tiled loop: operations that run on one block of an axis after another, as programs of
+                  ///< the block's size
+  product_group,  ///< a grouped matmul: equal small independent matmuls, in any order or at the same time
+  fused_group [[deprecated("use fusion")]] = fusion  ///< the former name
 };
 /// The kind in words.
 constexpr std::string_view to_string(NodeKind kind) {
-  constexpr std::string_view names[] = {"operation", "fused group", "blocked loop", "product group"};
+  constexpr std::string_view names[] = {"operation", "fusion", "blocked loop", "product group"};
   return names[static_cast<std::size_t>(kind)];
 }
 

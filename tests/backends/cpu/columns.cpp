@@ -174,7 +174,7 @@ TEST_CASE("[columns] columns are brought to rows") {
   check_interleave<std::uint64_t>(random);
 }
 
-TEST_CASE("[columns] a group brings its values side by side") {
+TEST_CASE("[columns] a fusion brings its values side by side") {
   std::mt19937_64 random(3);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t rows : {65, 127, 500, 1025, 4099, 20001}) {
@@ -241,7 +241,7 @@ TEST_CASE("[columns] a column that something else reads is there for it, too") {
   }
 }
 
-TEST_CASE("[columns] a group gathers its columns") {
+TEST_CASE("[columns] a fusion gathers its columns") {
   std::mt19937_64 random(10);
   ProgramOptions whole;
   whole.block = false;
@@ -310,7 +310,7 @@ TEST_CASE(
   CHECK_THROWS_AS(CpuExecutor(checking).run(beyond, std::span<const Tensor>(inputs)), Error);
 }
 
-TEST_CASE("[columns] parts of columns, several side by side, and groups that fold are left to others") {
+TEST_CASE("[columns] parts of columns, several side by side, and fusions that fold are left to others") {
   std::mt19937_64 random(13);
   constexpr std::int64_t rows = 5001;
   const auto check = [&](const auto& results, std::size_t gathered, std::size_t concatenates) {
@@ -356,7 +356,7 @@ TEST_CASE("[columns] parts of columns, several side by side, and groups that fol
 
 // In the program's plan, temporaries lie in the buffers of the fusion's operands, which are still read while
 // rows are written: the compiler has to plan once more.
-TEST_CASE("[columns] a group does not write rows where it still reads") {
+TEST_CASE("[columns] a fusion does not write rows where it still reads") {
   std::mt19937_64 random(7);
   constexpr std::int64_t rows = 3001;
   GraphBuilder g("overlap");
@@ -457,7 +457,7 @@ TEST_CASE("[columns] columns that are taken of one array by two lists of places"
 }
 
 // Fusions of more operations than one of up to 64 pointers, with ends that fill no vector.
-TEST_CASE("a group may leave hundreds of results") {
+TEST_CASE("a fusion may leave hundreds of results") {
   std::mt19937_64 random(9);
   for (const std::int64_t size : {67, 1000, 4097}) {
     GraphBuilder g("results");

@@ -88,7 +88,7 @@ bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 
 }  // namespace
 
-TEST_CASE("fused groups have the bits of their operations one by one") {
+TEST_CASE("fusions have the bits of their operations one by one") {
   std::mt19937_64 random(1);
   for (const VectorUnits units : {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none}) {
     CpuOptions fused;

@@ -302,7 +302,7 @@ TEST_CASE("[lines] an addition in place of a scan or a loop is added once") {
   }
 }
 
-TEST_CASE("[lines] chains of moves that no group lacks give the bits of each of them") {
+TEST_CASE("[lines] chains of moves that no fusion lacks give the bits of each of them") {
   if (units().empty()) return;
   constexpr std::int64_t rows = 250, columns = 190;
   const Shape shape{rows, columns};
@@ -441,14 +441,14 @@ TEST_CASE("[lines] moves of moves take no memory") {
                 right = ops::slice(wide, {1, 2}, {rows + 1, columns + 2});
     CHECK(peak_of(builder.build({ops::mul(ops::add(x, up), right)})) < bytes + blocks);
   }
-  SUBCASE("one that two groups read, which the first of them leaves") {
+  SUBCASE("one that two fusions read, which the first of them leaves") {
     GraphBuilder builder("twice");
     const Value x = builder.input("x", {f64, {rows, columns}});
     const Value moved = rolled(x, 1, 1);
     const Value first = ops::rev(ops::sin(ops::sub(x, moved)), {0});
     CHECK(peak_of(builder.build({ops::mul(ops::add(first, moved), x)})) < 4 * bytes + blocks);
   }
-  SUBCASE("one that a group reads, and something else") {
+  SUBCASE("one that a fusion reads, and something else") {
     GraphBuilder builder("else");
     const Value x = builder.input("x", {f64, {rows, columns}});
     const Value moved = rolled(x, 1, 1);  // which is made of two slices that are

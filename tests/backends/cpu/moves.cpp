@@ -27,7 +27,7 @@ bool same_elements(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 // Without a fusion operations run unchanged.
-Value in_group(GraphBuilder& g) {
+Value in_fusion(GraphBuilder& g) {
   const Value side = g.input("side", Type(f64, {64}));
   return ops::neg(ops::mul(side, side));
 }
@@ -99,7 +99,7 @@ TEST_CASE("[moves] heads are copied from where they lie, and to where they belon
     GraphBuilder g("heads");
     const Value x = g.input("x", Type(dtype, {2, 16, 192}));
     const Value heads = ops::transpose(ops::reshape(x, {2, 16, 3, 8, 8}), {2, 0, 3, 1, 4});
-    std::vector<Value> results = {in_group(g)}, parts;
+    std::vector<Value> results = {in_fusion(g)}, parts;
     for (std::int64_t k = 0; k < 3; ++k) {
       results.push_back(ops::slice(heads, {k, 0, 0, 0, 0}, {k + 1, 2, 8, 16, 8}, {}));
       parts.push_back(g.input(detail::str("part", k), Type(dtype, {1, 2, 8, 16, 8})));
@@ -118,7 +118,7 @@ TEST_CASE("[moves] outputs, and values that are read by other operations or more
     GraphBuilder g("stays");
     const Value x = g.input("x", Type(f64, {12, 5, 16}));
     const Value moved = ops::transpose(x, {1, 0, 2});
-    std::vector<Value> results = {in_group(g), ops::slice(moved, {1, 2, 3}, {4, 12, 16}, {})};
+    std::vector<Value> results = {in_fusion(g), ops::slice(moved, {1, 2, 3}, {4, 12, 16}, {})};
     if (way == output) results.push_back(moved);
     if (way == added) results.push_back(ops::neg(moved));
     if (way == twice) results.push_back(ops::slice(moved, {0, 0, 0}, {5, 12, 15}, {}));
@@ -133,7 +133,7 @@ TEST_CASE("[moves] slices in steps begin where they do") {
   GraphBuilder g("steps");
   const Value x = g.input("x", Type(f64, {9, 12, 16}));
   const Value some = ops::slice(x, {1, 2, 3}, {9, 12, 16}, {2, 3, 1});
-  const Graph graph = g.build({in_group(g), ops::transpose(some, {1, 0, 2})});
+  const Graph graph = g.build({in_fusion(g), ops::transpose(some, {1, 0, 2})});
   CHECK(check_moves(graph, random, "steps") == 1);
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("[moves] axes that go on where the last one ends make lines longer") {
     GraphBuilder g("pairs");
     const Value x = g.input("x", Type(f32, {7, 9, pairs, 2}));
     const Value moved = ops::transpose(x, {1, 0, 2, 3});
-    const Graph graph = g.build({in_group(g), ops::slice(moved, {2, 0, 0, 0}, {9, 7, pairs, 2}, {})});
+    const Graph graph = g.build({in_fusion(g), ops::slice(moved, {2, 0, 0, 0}, {9, 7, pairs, 2}, {})});
     CHECK(check_moves(graph, random, detail::str(pairs)) == (pairs == 1 ? 0 : 1));
   }
 }
@@ -152,7 +152,7 @@ TEST_CASE("[moves] the operand of a copy stays in its buffer until then") {
   std::mt19937_64 random(4);
   GraphBuilder g("lives");
   const Type type(f64, {12, 5, 16});
-  std::vector<Value> results = {in_group(g)};
+  std::vector<Value> results = {in_fusion(g)};
   Value x = g.input("x", type), w = g.input("w", Type(f64, {12, 80}));
   std::vector<Value> moved;
   for (int k = 0; k < 4; ++k) {
@@ -181,7 +181,7 @@ TEST_CASE("[moves] random moves of moves give the reference's elements") {
       shape.push_back(pick_one(std::vector<std::int64_t>{1, 2, 3, 4, 8, 17}, random));
     std::vector<Value> values = {g.input("x", Type(dtype, shape)), g.input("y", Type(dtype, shape))};
     const std::size_t steps = pick_one(std::vector<std::size_t>{3, 6, 10}, random);
-    std::vector<Value> results = {in_group(g)};
+    std::vector<Value> results = {in_fusion(g)};
     for (std::size_t k = 0; k < steps; ++k) {
       // Of the last values most often, so that chains are made.
       const std::size_t some = std::min<std::size_t>(values.size(), 3);

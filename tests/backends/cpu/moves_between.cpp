@@ -27,13 +27,13 @@ std::string nodes_of(const Graph& graph) {
   const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
   std::string text;
   for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-    const bool group = nodes[i].kind != NodeKind::operation;
+    const bool fusion = nodes[i].kind != NodeKind::operation;
     text += text.empty() ? "" : " ";
-    if (group) text += "(";
-    for (std::size_t k = group ? i + 1 : i; k < i + nodes[i].size; ++k)
+    if (fusion) text += "(";
+    for (std::size_t k = fusion ? i + 1 : i; k < i + nodes[i].size; ++k)
       text +=
-          detail::str(group && k > i + 1 ? " " : "", program.graph().operation(nodes[k].index).op().name());
-    if (group) text += ")";
+          detail::str(fusion && k > i + 1 ? " " : "", program.graph().operation(nodes[k].index).op().name());
+    if (fusion) text += ")";
   }
   return text;
 }
@@ -88,7 +88,7 @@ TEST_CASE("[moves between] layout operations run after their operand and before 
     const Value b = ops::add(ops::exp(a), rolled(a, 0, 1));
     CHECK(nodes_of(builder.build({ops::sin(b)})) == "(mul exp) slice slice concatenate (add sin)");
   }
-  SUBCASE("sums of pads, of which a later group reads one") {
+  SUBCASE("sums of pads, of which a later fusion reads one") {
     const Value a = ops::exp(x), part = ops::slice(a, {0, 0}, {rows - 1, columns});
     const Value up = padded(part, 0, 1), down = padded(part, 1, 0);
     const Value sum = ops::add(ops::mul(y, y), up);
@@ -97,7 +97,7 @@ TEST_CASE("[moves between] layout operations run after their operand and before 
     CHECK(nodes_of(builder.build({ops::add(sum, down), other})) ==
           "(exp) slice pad pad (mul add) rev (add mul add)");
   }
-  SUBCASE("that is given out, or that no group reads") {
+  SUBCASE("that is given out, or that no fusion reads") {
     const Value a = rolled(x, 0, 1);
     const Value sum = ops::mul(ops::add(ops::exp(y), y), a);
     CHECK(nodes_of(builder.build({a, ops::rev(a, {1}), sum})) == "slice slice concatenate (exp add mul) rev");

@@ -27,7 +27,7 @@ struct AttentionSizes {
 };
 
 // Without a fusion operations run unchanged.
-Value beside_group(GraphBuilder& g) {
+Value beside_fusion(GraphBuilder& g) {
   const Value side = g.input("side", Type(f64, {64}));
   return ops::neg(ops::mul(side, side));
 }
@@ -41,7 +41,7 @@ Value from_whole_numbers(GraphBuilder& g, const char* name, DType dtype, const S
 Graph attention(DType dtype, const AttentionSizes& s, std::uint32_t outputs) {
   const auto [b, l, h, d] = s;
   GraphBuilder g("attention");
-  std::vector<Value> results = {beside_group(g)};
+  std::vector<Value> results = {beside_fusion(g)};
   const Value x = from_whole_numbers(g, "x", dtype, {b, l, 3 * h * d}),
               y = from_whole_numbers(g, "y", dtype, {b, l, h * d});
   const Value parts = ops::transpose(ops::reshape(x, {b, l, 3, h, d}), {2, 0, 3, 1, 4});
@@ -145,7 +145,7 @@ TEST_CASE("results are not in their places early where much more memory lived on
   const Value second = product(
       g.input("c", factor), ops::mul(g.input("d", factor), ops::broadcast_in_dim(scale, factor.shape(), {})));
   const Value moved = ops::transpose(ops::concatenate(std::array{first, second}, 1), {1, 0, 2});
-  const Graph graph = g.build({beside_group(g), ops::rev(moved, {0})});
+  const Graph graph = g.build({beside_fusion(g), ops::rev(moved, {0})});
   const CpuOptions options = placing(true, 1);
   const Executable executable = cpu().with_options(options).compile(graph);
   CHECK(executable.program().workspace_bytes() <=
@@ -176,7 +176,7 @@ TEST_CASE("zeros that products round to have the sign that a sum with 0 gives th
           product, g.input(std::string(name) + "y", Type(f32, {2, 3, 8, 16})), {{3}, {2}, {0, 1}, {0, 1}});
       parts.push_back(add ? ops::add(scaled, ops::full_like(scaled, 0)) : scaled);
     }
-    const Graph graph = g.build({beside_group(g), ops::transpose(ops::concatenate(parts, 1), {0, 2, 1, 3})});
+    const Graph graph = g.build({beside_fusion(g), ops::transpose(ops::concatenate(parts, 1), {0, 2, 1, 3})});
     std::vector<Tensor> inputs;
     for (const ValueId id : graph.inputs()) {
       const Type type = graph.type(id);

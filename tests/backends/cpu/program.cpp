@@ -80,7 +80,7 @@ TEST_CASE("the text of a program") {
   CHECK(to_text(Program::make(graph)) ==
         "program \"f\"\n"
         "  input @0 f64[20,30] %0:x\n"
-        "  fused group\n"
+        "  fusion\n"
         "    %2 f64[20,30] = sin @0\n"
         "    %3 f64[20,30] = mul %2 %1\n"
         "    %4 f64[20,30] = exp %3\n"
@@ -102,7 +102,7 @@ TEST_CASE("the text of a program") {
         "place\n");
 }
 
-TEST_CASE("a tree with a group and a blocked loop prints with its depth") {
+TEST_CASE("a tree with a fusion and a blocked loop prints with its depth") {
   GraphBuilder builder("f");
   const Value x = builder.input("x", Type(f64, {1000}));
   const Graph graph = builder.build({ops::reduce_sum(ops::cos(ops::sin(x)), {0})});
@@ -110,7 +110,7 @@ TEST_CASE("a tree with a group and a blocked loop prints with its depth") {
   options.fuse = false;
   const Program program = Program::make(graph, options);
   Schedule schedule;
-  schedule.nodes = {{NodeKind::fused_group, 0, 3},
+  schedule.nodes = {{NodeKind::fusion, 0, 3},
                     {NodeKind::operation, 0, 1},
                     {NodeKind::operation, 1, 1},
                     {NodeKind::blocked_loop, 0, 1}};
@@ -121,7 +121,7 @@ TEST_CASE("a tree with a group and a blocked loop prints with its depth") {
   schedule.loops[0].results = {{graph.outputs()[0], BlockedLoop::none}};
   schedule.loops[0].num_operations = 1;
   const std::string text = to_text(program.graph(), schedule, program.plan());
-  CHECK(text.find("  fused group\n    @2 f64[1000] = sin @0\n") != std::string::npos);
+  CHECK(text.find("  fusion\n    @2 f64[1000] = sin @0\n") != std::string::npos);
   CHECK(text.find("\n  blocked loop over 1000 by 256, 1 operations\n    reads @2 f64[1000] along axis 0\n"
                   "    sums @1 f64[]\n") != std::string::npos);
 }
@@ -186,13 +186,13 @@ TEST_CASE("large temporaries share memory, and the predicted peak says so") {
 namespace {
 
 // Fusions of the schedule, each the names of its operations, with a bar between them.
-std::string groups(const Graph& graph) {
+std::string fusions(const Graph& graph) {
   const Program program = Program::make(graph);
   passes::verify_plan(program.graph(), program.schedule(), program.plan());
   std::string found;
   const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
   for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-    if (nodes[i].kind != NodeKind::fused_group) continue;
+    if (nodes[i].kind != NodeKind::fusion) continue;
     if (!found.empty()) found += " | ";
     for (std::size_t k = i + 1; k < i + nodes[i].size; ++k)
       found += detail::str(k > i + 1 ? " " : "", program.graph().operation(nodes[k].index).op().name());
@@ -209,58 +209,58 @@ TEST_CASE("fusions: operations that are fused, and those that are not") {
   SUBCASE("through reshapes, with scalars repeated, and the fold") {
     const Value y = ops::mul(ops::exp(x), ops::broadcast_scalar(s, {1000}));
     const Value z = ops::sin(ops::reshape(y, {10, 100}));
-    CHECK(groups(builder.build({ops::reduce_max(z, {0, 1}), z})) == "exp mul sin reduce_max");
+    CHECK(fusions(builder.build({ops::reduce_max(z, {0, 1}), z})) == "exp mul sin reduce_max");
   }
-  SUBCASE("one operation alone is no group, but with a repeated operand it is") {
-    CHECK(groups(builder.build({ops::exp(x)})).empty());
+  SUBCASE("one operation alone is no fusion, but with a repeated operand it is") {
+    CHECK(fusions(builder.build({ops::exp(x)})).empty());
     GraphBuilder other("g");
     const Value y = other.input("y", type);
-    CHECK(groups(other.build({ops::mul(y, ops::full(other, type, 2.0))})) == "mul");
+    CHECK(fusions(other.build({ops::mul(y, ops::full(other, type, 2.0))})) == "mul");
   }
   SUBCASE("operations that depend on the reduction are in a fusion after it") {
     const Value sum = ops::reduce_sum(ops::exp(x), {0});
     const Value y = ops::div(ops::exp(x), ops::broadcast_scalar(sum, {1000}));
-    CHECK(groups(builder.build({ops::sin(y)})) == "exp reduce_sum | div sin");
+    CHECK(fusions(builder.build({ops::sin(y)})) == "exp reduce_sum | div sin");
   }
   SUBCASE("not across an operation that is in between") {
     const Value y = ops::sin(ops::rev(ops::neg(ops::exp(x)), {0}));
-    CHECK(groups(builder.build({ops::cos(y)})) == "exp neg | sin cos");
+    CHECK(fusions(builder.build({ops::cos(y)})) == "exp neg | sin cos");
   }
   SUBCASE("not across a barrier") {
     const Value y = ops::sin(ops::exp(x));
     const Value again = ops::cos(ops::optimization_barrier(std::vector{x}, 1)[0]);
-    CHECK(groups(builder.build({y, ops::neg(again)})) == "exp sin | cos neg");
+    CHECK(fusions(builder.build({y, ops::neg(again)})) == "exp sin | cos neg");
   }
   SUBCASE("repeated elements of repeated elements are made where something else reads them") {
     const Value three = ops::full(builder, Type(f64, {10}), 3.0);
     const Value wide = ops::broadcast_in_dim(three, {10, 100}, {0});
     const Value y = ops::exp(ops::mul(ops::reshape(x, {10, 100}), wide));
-    CHECK(groups(builder.build({ops::rev(wide, {0}), y})) == "mul exp");
+    CHECK(fusions(builder.build({ops::rev(wide, {0}), y})) == "mul exp");
   }
   SUBCASE("repeated elements that nothing else reads but an operation that repeats them, or a barrier") {
     const Value row = ops::broadcast_scalar(s, {10});
-    CHECK(groups(builder.build({ops::broadcast_in_dim(row, {10, 100}, {0})})).empty());
+    CHECK(fusions(builder.build({ops::broadcast_in_dim(row, {10, 100}, {0})})).empty());
     GraphBuilder other("g");
     const Value y = other.input("y", type);
     const Values both = ops::optimization_barrier(std::vector{ops::full(other, type, 2.0), y}, 1);
-    CHECK(groups(other.build({ops::exp(ops::mul(both[0], both[1]))})) == "mul exp");
+    CHECK(fusions(other.build({ops::exp(ops::mul(both[0], both[1]))})) == "mul exp");
   }
   SUBCASE("a reduction without readers") {
     const Value y = ops::exp(ops::sin(x));
     const Values both = ops::optimization_barrier(std::vector{ops::reduce_sum(y, {0}), y}, 1);
-    CHECK(groups(builder.build({both[1]})) == "sin exp reduce_sum");
+    CHECK(fusions(builder.build({both[1]})) == "sin exp reduce_sum");
   }
   SUBCASE("a reduction after a barrier") {
     const Value y = ops::optimization_barrier(std::vector{ops::exp(ops::sin(x))}, 1)[0];
-    CHECK(groups(builder.build({ops::reduce_sum(y, {0})})) == "sin exp");
+    CHECK(fusions(builder.build({ops::reduce_sum(y, {0})})) == "sin exp");
   }
   SUBCASE("values of other sizes, and of 16 bits") {
     const Value half = ops::convert_element_type(x, f16);
-    CHECK(groups(builder.build({ops::neg(ops::exp(half)), ops::sin(ops::cos(s))})).empty());
+    CHECK(fusions(builder.build({ops::neg(ops::exp(half)), ops::sin(ops::cos(s))})).empty());
   }
 }
 
-TEST_CASE("groups: temporaries of a chain take no memory") {
+TEST_CASE("fusions: temporaries of a chain take no memory") {
   GraphBuilder builder("f");
   Value y = builder.input("x", Type(f32, {100000}));
   for (int i = 0; i < 30; ++i) y = ops::sin(ops::mul(y, y));

@@ -19,10 +19,10 @@ using namespace tidu::test;
 namespace rows_cases {
 namespace {
 
-std::size_t groups_of_rows(const Program& program) {
+std::size_t count_row_fusions(const Program& program) {
   std::size_t count = 0;
   for (const ScheduleNode& node : program.schedule().nodes)
-    count += node.kind == NodeKind::fused_group && node.index != 0 ? 1U : 0U;
+    count += node.kind == NodeKind::fusion && node.index != 0 ? 1U : 0U;
   return count;
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("softmax and layer norm are one row fusion, with the reference's value
           ProgramOptions options;
           options.block = false;
           const Program program = Program::make(graph, options);
-          CHECK(groups_of_rows(program) == 1);
+          CHECK(count_row_fusions(program) == 1);
           check_reference(graph, random_inputs(graph, random), tolerance);
         }
       }
@@ -249,7 +249,7 @@ TEST_CASE("[rows] several rows share repeated and reduced values of a period") {
           g.build({sum, weighted, folded, most, late, transposed, ops::reduce_sum(transposed, {0, 1})});
       ProgramOptions options;
       options.block = false;
-      CHECK(groups_of_rows(Program::make(graph, options)) >= 2);
+      CHECK(count_row_fusions(Program::make(graph, options)) >= 2);
       check_bits(graph, random_inputs(graph, random), detail::str(count, " by ", rows, " by ", columns));
     }
   }
@@ -276,7 +276,7 @@ TEST_CASE("[rows] results of row fusions take the buffers of operands that are r
         ProgramOptions options;
         options.block = false;
         const Program program = Program::make(graph, options);
-        CHECK(groups_of_rows(program) >= 1);
+        CHECK(count_row_fusions(program) >= 1);
         CHECK_MESSAGE((program.plan().in_place != 0) == in_place, to_text(program));
         check_bits(graph, random_inputs(graph, random), detail::str(columns, " columns, way ", int{way}));
       }
@@ -330,7 +330,7 @@ TEST_CASE("of values repeated along rows one element for each row is left to oth
           passes::node_values(program.graph(), program.schedule(), program.roots(), program.splats());
       std::size_t whole = 0, of_rows = 0;
       for (std::size_t i = 0; i < values.size(); i += program.schedule().nodes[i].size) {
-        if (program.schedule().nodes[i].kind != NodeKind::fused_group) continue;
+        if (program.schedule().nodes[i].kind != NodeKind::fusion) continue;
         for (const ValueId id : values[i].results) {
           whole += program.graph().type(id).size() == 70 * columns ? 1U : 0U;
           of_rows += program.graph().type(id).size() == 70 ? 1U : 0U;
@@ -343,7 +343,7 @@ TEST_CASE("of values repeated along rows one element for each row is left to oth
   }
 }
 
-TEST_CASE("a group leaves one value of which others can make several") {
+TEST_CASE("a fusion leaves one value of which others can make several") {
   std::mt19937_64 random(9);
   for (const DType dtype : {f32, f64}) {
     GraphBuilder g("one");

@@ -98,7 +98,7 @@ TEST_CASE("row fusions gather rows by indices") {
 }
 
 TEST_CASE(
-    "rows are taken by themselves where indices are checked or read zeros, and where no group needs them") {
+    "rows are taken by themselves where indices are checked or read zeros, and where no fusion needs them") {
   std::mt19937_64 random(12);
   const Graph dropped = weighted(f64, i32, 20, "drop");
   CHECK(operations_alone(Program::make(dropped)) == 3);
@@ -171,7 +171,7 @@ TEST_CASE("which choices go row by row") {
   }
 }
 
-TEST_CASE("no loop is made for arrays that a group keeps in registers") {
+TEST_CASE("no loop is made for arrays that a fusion keeps in registers") {
   constexpr std::int64_t points = 800, directions = 64;
   const Shape shape{points, directions, 3};
   GraphBuilder g("weighted");

@@ -102,7 +102,7 @@ TEST_CASE("[rows] results that go beyond the caches in many runs are written pas
   const Program program = Program::make(g.build({ops::add(sum, outer)}));
   const std::vector<passes::NodeValues> values =
       passes::node_values(program.graph(), program.schedule(), program.roots(), program.splats());
-  REQUIRE(program.schedule().nodes[0].kind == NodeKind::fused_group);
+  REQUIRE(program.schedule().nodes[0].kind == NodeKind::fusion);
   const auto streams = [&](std::int64_t repeats, std::size_t num_carry) {
     return cpu_detail::plan_rows_code(program, 0, values[0], repeats, num_carry).value().streams.size();
   };

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/nvrtc.hpp"
 #ifdef TIDU_WITH_ADBENCH
 #include "adbench/problem.hpp"

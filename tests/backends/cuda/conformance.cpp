@@ -11,7 +11,7 @@
 #include "cpu/compare.hpp"
 #include "cuda/conformance_cases.hpp"
 #include "cuda/fake_device.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/machine.hpp"
 #include "cuda/this_machine.hpp"
 #include "support/shard.hpp"

@@ -9,7 +9,7 @@
 #include "cpu/compare.hpp"
 #include "cuda/convolution_layers.hpp"
 #include "cuda/emulator.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/libraries/library_convolutions.hpp"
 #include "support/support.hpp"
 #include "tidu/linearize/transforms.hpp"

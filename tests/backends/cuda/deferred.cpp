@@ -3,7 +3,7 @@
 // that is chosen (this_machine.hpp).
 #include "cpu/compare.hpp"
 #include "cuda/emulator.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/rules.hpp"
 #include "cuda/this_machine.hpp"
 #include "support/shard.hpp"

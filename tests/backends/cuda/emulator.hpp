@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cuda/device.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/host_kernels.hpp"
 #include "cuda/plan.hpp"
 #include "cuda/strict.hpp"

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "cpu/compare.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/machine.hpp"
 #include "support/support.hpp"
 #include "tidu/primitives/elementwise.hpp"

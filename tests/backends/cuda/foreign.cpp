@@ -12,7 +12,7 @@
 
 #include "cpu/compare.hpp"
 #include "cuda/dynamic_library.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/machine.hpp"
 #include "cuda/runtime.hpp"
 #include "tensor/dlpack_structs.hpp"

@@ -6,7 +6,7 @@
 
 #include "cpu/compare.hpp"
 #include "cuda/emulator.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/this_machine.hpp"
 #include "support/accuracy_data.hpp"
 #include "tidu/cpu/program.hpp"

@@ -109,7 +109,7 @@ class Batch {
 
 }  // namespace
 
-TEST_CASE("conformance programs and their gradients in groups") {
+TEST_CASE("conformance programs and their gradients in fusions") {
   Batch batch;
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "tests/data/conformance")) {
     if (entry.path().extension() != ".json") continue;
@@ -270,7 +270,7 @@ TEST_CASE("what takes longer to write and to read is computed again where anothe
 }
 
 #ifdef TIDU_WITH_ADBENCH
-TEST_CASE("ADBench programs and their derivatives in groups") {
+TEST_CASE("ADBench programs and their derivatives in fusions") {
   const auto data = source_dir() / "examples/data/adbench";
   Batch batch;
   for (const adbench::Problem& problem :
@@ -285,7 +285,7 @@ TEST_CASE("ADBench programs and their derivatives in groups") {
 }
 #endif
 
-TEST_CASE("random graphs in groups") {
+TEST_CASE("random graphs in fusions") {
   Batch batch;
   for (std::uint64_t seed = 0; seed < scaled(300); ++seed) {
     SeededChoices choices(seed);

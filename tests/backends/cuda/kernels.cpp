@@ -7,7 +7,7 @@
 
 #include "cpu/compare.hpp"
 #include "cuda/emulator.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/rules.hpp"
 #include "cuda/this_machine.hpp"
 #include "support/midpoints.hpp"

@@ -8,7 +8,7 @@
 
 #include "cpu/compare.hpp"
 #include "cuda/emulator.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/nvrtc.hpp"
 #include "cuda/rules.hpp"
 #include "cuda/this_machine.hpp"

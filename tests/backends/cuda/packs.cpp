@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "cuda/emulator.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "fuzz/generator.hpp"
 
 #include "tidu/linearize/transforms.hpp"

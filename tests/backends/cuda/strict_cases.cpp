@@ -6,7 +6,7 @@
 
 #include "cpu/compare.hpp"
 #include "cuda/emulator.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "tidu/linearize/transforms.hpp"
 #include "tidu/optimizer/optimize.hpp"
 

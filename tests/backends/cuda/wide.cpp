@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cuda/emulator.hpp"
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/optimizer/optimize.hpp"
 #include "tidu/primitives/elementwise.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 #include "cuda/host_kernels.hpp"
 
 namespace tidu::test::platform {

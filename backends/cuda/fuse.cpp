@@ -1,13 +1,13 @@
-// groups.cpp - operations gathered in nodes.
+// fuse.cpp - operations gathered in nodes.
 //
-// Note [Groups]: an operation is written into every kernel that reads it where it only moves elements or
-// makes constants (it is `inlined`); it is a member of one group of operations on as many elements where its
-// elements are computed one by one; a fold joins the group that makes what it folds. Everything else is a
-// node by itself. Nodes run in the order in which they were begun, so an operation joins a group only if all
-// that it reads is made by earlier nodes or at the same element by the group itself. A product that takes an
+// Note [Fusions]: an operation is written into every kernel that reads it where it only moves elements or
+// makes constants (it is `inlined`); it is a member of one fusion of operations on as many elements where its
+// elements are computed one by one; a fold joins the fusion that makes what it folds. Everything else is a
+// node by itself. Nodes run in the order in which they were begun, so an operation joins a fusion only if all
+// that it reads is made by earlier nodes or at the same element by the fusion itself. A product that takes an
 // addition (epilogues.hpp) is made where the addition stands. What is cheap to compute again from memory
 // (rematerialized.hpp) is written into every kernel that reads it, and to memory by none.
-#include "cuda/groups.hpp"
+#include "cuda/fuse.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -27,21 +27,21 @@
 namespace tidu::cuda_detail {
 namespace {
 
-// Members of a group, memory that it reads, nodes that it may be behind; operations inlined for one operand.
+// Members of a fusion, memory that it reads, nodes that it may be behind; operations inlined for one operand.
 constexpr std::size_t max_members = 48, max_operands = 20, farthest = 64, max_inlined = 12;
 // What one operation reads from memory, if it is to be a member: choices among many read more.
 constexpr std::size_t max_sources_of_one = 96;
 
 enum class Role { nowhere, inlined, member, fold, standalone };
 
-// What a value is read from: memory or a group's member. Element p of the value is element p / repeat of the
+// What a value is read from: memory or a fusion's member. Element p of the value is element p / repeat of the
 // source; `repeat` is 0 where it is another.
 struct Source {
   ValueId value;
   std::int64_t repeat;
 };
 
-struct Group {
+struct Fusion {
   std::vector<std::uint32_t> operations;
   std::vector<ValueId> operands;  // read so far
   std::int64_t size = 0;          // elements of its members
@@ -57,9 +57,9 @@ struct Group {
   }
 };
 
-class Grouping {
+class Fuser {
  public:
-  Grouping(const Graph& graph, const NodeOptions& options)
+  Fuser(const Graph& graph, const NodeOptions& options)
       : graph_(graph),
         options_(options),
         roots_(passes::storage_roots(graph)),
@@ -68,7 +68,7 @@ class Grouping {
         inlined_(graph.num_values(), 0),
         made_by_(graph.num_values(), 0),
         of_row_(graph.num_values(), false) {
-    groups_.emplace_back();  // before all others: inputs
+    fusions_.emplace_back();  // before all others: inputs
   }
 
   std::vector<Node> run() {
@@ -76,7 +76,7 @@ class Grouping {
     for (std::uint32_t i = 0; i < graph_.num_operations(); ++i) {
       if (roles_[i] == Role::nowhere) continue;
       const Operation operation = graph_.operation(i);
-      if (operation.primitive().has_trait(Trait::barrier)) first_open_ = groups_.size();
+      if (operation.primitive().has_trait(Trait::barrier)) first_open_ = fusions_.size();
       if (roles_[i] == Role::inlined) {
         if (!operation.primitive().has_trait(Trait::view) && in_memory_[operation.output()])
           begin_standalone(i);
@@ -182,31 +182,31 @@ class Grouping {
     return all;
   }
 
-  // --- groups
+  // --- fusions
 
   std::uint32_t begin() {
-    groups_.emplace_back();
-    return static_cast<std::uint32_t>(groups_.size() - 1);
+    fusions_.emplace_back();
+    return static_cast<std::uint32_t>(fusions_.size() - 1);
   }
   void begin_standalone(std::uint32_t i) {
-    const std::uint32_t group = begin();
-    groups_[group].operations.push_back(i);
+    const std::uint32_t fusion = begin();
+    fusions_[fusion].operations.push_back(i);
     const Operation operation = graph_.operation(i);
     if (roles_[i] == Role::inlined) return;  // read as what it is made of
     for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
-      made_by_[operation.output(slot)] = group;
+      made_by_[operation.output(slot)] = fusion;
   }
 
-  // Can the group read all that in time? Adds what it would read from memory, and says whether results of
+  // Can the fusion read all that in time? Adds what it would read from memory, and says whether results of
   // folds come back.
   bool can_read(std::uint32_t at, const Operation& operation, std::vector<ValueId>& fresh, bool& back) const {
-    const Group& group = groups_[at];
+    const Fusion& fusion = fusions_[at];
     const bool folds = roles_[operation.index()] == Role::fold;
     const bool by_element = folds || operation.primitive().has_trait(Trait::elementwise);
     const std::int64_t size = folds ? type(operation.input(0)).size() : type(operation.output()).size();
-    const bool rows = group.may_come_back(options_.multiprocessors);
-    const bool of_row = size != group.size;
-    if (of_row && !(rows && size == group.fold->kept)) return false;
+    const bool rows = fusion.may_come_back(options_.multiprocessors);
+    const bool of_row = size != fusion.size;
+    if (of_row && !(rows && size == fusion.fold->kept)) return false;
     for (const ValueId id : operation.inputs()) {
       const bool same = by_element && type(id).size() == size;
       for (const Source& source : sources_of(id)) {
@@ -217,23 +217,25 @@ class Grouping {
           const bool from_row = of_row_[source.value];
           if (from_row && !rows) return false;
           if (of_row && !from_row) return false;
-          if (source.repeat != (from_row && !of_row ? group.fold->reduced : 1)) return false;
+          if (source.repeat != (from_row && !of_row ? fusion.fold->reduced : 1)) return false;
           back = back || from_row;
           continue;
         }
-        if (std::find(group.operands.begin(), group.operands.end(), source.value) == group.operands.end() &&
+        if (std::find(fusion.operands.begin(), fusion.operands.end(), source.value) ==
+                fusion.operands.end() &&
             std::find(fresh.begin(), fresh.end(), source.value) == fresh.end()) {
           fresh.push_back(source.value);
         }
       }
     }
-    return group.operands.size() + fresh.size() <= max_operands;
+    return fusion.operands.size() + fresh.size() <= max_operands;
   }
   bool is_open(std::uint32_t at) const {
-    return groups_[at].open && at >= first_open_ && groups_.size() - at <= farthest &&
-           groups_[at].operations.size() < max_members;
+    return fusions_[at].open && at >= first_open_ && fusions_.size() - at <= farthest &&
+           fusions_[at].operations.size() < max_members;
   }
-  // Open groups that may take the operation: the last one that makes what it reads, the last one of its size.
+  // Open fusions that may take the operation: the last one that makes what it reads, the last one of its
+  // size.
   std::vector<std::uint32_t> candidates(const Operation& operation, std::int64_t size) const {
     std::uint32_t producer = 0;
     for (const ValueId id : operation.inputs()) {
@@ -241,8 +243,8 @@ class Grouping {
     }
     std::vector<std::uint32_t> all;
     if (producer != 0 && is_open(producer)) all.push_back(producer);
-    const auto last = last_group_.find(size);
-    if (last != last_group_.end() && is_open(last->second) && last->second != producer)
+    const auto last = last_fusion_.find(size);
+    if (last != last_fusion_.end() && is_open(last->second) && last->second != producer)
       all.push_back(last->second);
     return all;
   }
@@ -256,9 +258,9 @@ class Grouping {
     bool back = false;
     std::uint32_t at = 0;
     for (const std::uint32_t candidate : candidates(operation, size)) {
-      const Group& group = groups_[candidate];
-      const bool fits =
-          !folds || !group.fold || (group.fold->runs == shape->runs && group.fold->folded == shape->folded);
+      const Fusion& fusion = fusions_[candidate];
+      const bool fits = !folds || !fusion.fold ||
+                        (fusion.fold->runs == shape->runs && fusion.fold->folded == shape->folded);
       fresh.clear();
       back = false;
       if (fits && can_read(candidate, operation, fresh, back)) {
@@ -268,43 +270,43 @@ class Grouping {
     }
     if (at == 0) {
       at = begin();
-      groups_[at].open = true;
-      groups_[at].size = size;
-      last_group_[size] = at;
+      fusions_[at].open = true;
+      fusions_[at].size = size;
+      last_fusion_[size] = at;
       fresh.clear();
       back = false;
       can_read(at, operation, fresh, back);
     }
-    Group& group = groups_[at];
-    group.operations.push_back(i);
-    group.operands.insert(group.operands.end(), fresh.begin(), fresh.end());
-    if (folds && !group.fold) group.fold = std::move(shape);
-    group.comes_back = group.comes_back || back;
+    Fusion& fusion = fusions_[at];
+    fusion.operations.push_back(i);
+    fusion.operands.insert(fusion.operands.end(), fresh.begin(), fresh.end());
+    if (folds && !fusion.fold) fusion.fold = std::move(shape);
+    fusion.comes_back = fusion.comes_back || back;
     made_by_[operation.output()] = at;
-    of_row_[operation.output()] = folds || size != group.size;
+    of_row_[operation.output()] = folds || size != fusion.size;
   }
 
   // --- nodes
 
-  // The body of a group's operations, with what they read inlined; `operands` are its memory.
+  // The body of a fusion's operations, with what they read inlined; `operands` are its memory.
   struct Built {
     Body body;
     std::vector<ValueId> operands;
     std::unordered_map<ValueId, std::uint32_t> pieces;
   };
   // Adds the value's piece and what it is inlined from, at most `max_inlined` deep.
-  std::uint32_t add_value(Built& built, std::uint32_t group, ValueId id) {
+  std::uint32_t add_value(Built& built, std::uint32_t fusion, ValueId id) {
     const auto known = built.pieces.find(id);
     if (known != built.pieces.end()) return known->second;
     const ValueId root = roots_[id];
     std::uint32_t piece = 0;
     if (root != id) {
-      const std::uint32_t from = add_value(built, group, root);
+      const std::uint32_t from = add_value(built, fusion, root);
       piece = built.body.add(view_op(), {from}, type(id));
     } else if (inlined_[id] != 0 || rematerialized_[id]) {
       const Operation operation = graph_.operation(*graph_.producer(id));
       std::vector<std::uint32_t> in;
-      for (const ValueId operand : operation.inputs()) in.push_back(add_value(built, group, operand));
+      for (const ValueId operand : operation.inputs()) in.push_back(add_value(built, fusion, operand));
       piece = built.body.add(operation.op(), std::move(in), type(id));
     } else {
       piece = built.body.add_operand(type(id));
@@ -322,7 +324,7 @@ class Grouping {
 
   Built build(std::uint32_t at) {
     Built built;
-    for (const std::uint32_t i : groups_[at].operations) {
+    for (const std::uint32_t i : fusions_[at].operations) {
       const Operation operation = graph_.operation(i);
       std::vector<std::uint32_t> in;
       for (const ValueId id : operation.inputs()) in.push_back(add_value(built, at, id));
@@ -332,8 +334,8 @@ class Grouping {
     return built;
   }
 
-  bool is_body(const Group& group) const {
-    return group.open || roles_[group.operations[0]] == Role::inlined;
+  bool is_body(const Fusion& fusion) const {
+    return fusion.open || roles_[fusion.operations[0]] == Role::inlined;
   }
   Node single(std::uint32_t i) {
     const Operation operation = graph_.operation(i);
@@ -372,8 +374,8 @@ class Grouping {
     for (const Role role : roles_) known.by_element.push_back(role == Role::member);
     known.given.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.inputs()) known.given[id] = true;
-    for (const Group& group : groups_) {
-      for (const std::uint32_t i : group.operations) {
+    for (const Fusion& fusion : fusions_) {
+      for (const std::uint32_t i : fusion.operations) {
         if (roles_[i] != Role::standalone) continue;
         const Operation operation = graph_.operation(i);
         for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot)
@@ -384,8 +386,8 @@ class Grouping {
       if (of_row_[id]) known.given[id] = true;
     known.asked_for = in_memory_;
     known.read_elsewhere.assign(graph_.num_values(), false);
-    for (const Group& group : groups_) {
-      for (const std::uint32_t i : group.operations) {
+    for (const Fusion& fusion : fusions_) {
+      for (const std::uint32_t i : fusion.operations) {
         const Operation operation = graph_.operation(i);
         for (const ValueId id : operation.inputs()) {
           for (const Source& source : sources_of(id)) {
@@ -406,38 +408,38 @@ class Grouping {
     find_rematerialized();
     read_.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.outputs()) read_[roots_[id]] = true;
-    std::vector<Built> built(groups_.size());
-    for (std::uint32_t at = 1; at < groups_.size(); ++at) {
-      const Group& group = groups_[at];
-      if (is_body(group)) {
+    std::vector<Built> built(fusions_.size());
+    for (std::uint32_t at = 1; at < fusions_.size(); ++at) {
+      const Fusion& fusion = fusions_[at];
+      if (is_body(fusion)) {
         built[at] = build(at);
         continue;
       }
-      for (const ValueId id : read_standalone(group.operations[0])) read_[id] = true;
+      for (const ValueId id : read_standalone(fusion.operations[0])) read_[id] = true;
     }
     std::vector<Node> nodes;
-    for (std::uint32_t at = 1; at < groups_.size(); ++at) {
-      const Group& group = groups_[at];
-      if (group.open &&
-          std::none_of(group.operations.begin(), group.operations.end(),
+    for (std::uint32_t at = 1; at < fusions_.size(); ++at) {
+      const Fusion& fusion = fusions_[at];
+      if (fusion.open &&
+          std::none_of(fusion.operations.begin(), fusion.operations.end(),
                        [this](std::uint32_t i) { return read_[graph_.operation(i).output()]; })) {
         continue;  // others make again what they need of it
       }
-      const bool direct = group.operations.size() == 1 && reads_only_memory(built[at], group.operations[0]);
-      if (!is_body(group) || direct) {
-        nodes.push_back(single(group.operations[0]));
+      const bool direct = fusion.operations.size() == 1 && reads_only_memory(built[at], fusion.operations[0]);
+      if (!is_body(fusion) || direct) {
+        nodes.push_back(single(fusion.operations[0]));
         continue;
       }
       Node node;
-      node.operations = group.operations;
+      node.operations = fusion.operations;
       node.operands = built[at].operands;
-      for (const std::uint32_t i : group.operations) {
+      for (const std::uint32_t i : fusion.operations) {
         const ValueId id = graph_.operation(i).output();
         if (!read_[id]) continue;
         built[at].body.results.push_back(built[at].pieces.at(id));
         node.results.push_back(id);
       }
-      if (group.comes_back) {
+      if (fusion.comes_back) {
         std::vector<bool> of_rows(built[at].body.pieces.size(), false);
         for (const auto& [id, piece] : built[at].pieces)
           of_rows[piece] = made_by_[id] == at && roots_[id] == id && of_row_[id];
@@ -445,7 +447,7 @@ class Grouping {
         nodes.push_back(std::move(node));
         continue;
       }
-      node.plan = group.fold && folds_any(built[at].body)
+      node.plan = fusion.fold && folds_any(built[at].body)
                       ? plan_reduction(built[at].body, options_.multiprocessors)
                       : plan_loop(built[at].body, options_.multiprocessors);
       nodes.push_back(std::move(node));
@@ -471,19 +473,19 @@ class Grouping {
   std::vector<Role> roles_;                   // by operation
   std::vector<std::vector<Source>> sources_;  // of inlined values
   std::vector<std::uint32_t> inlined_;        // by value: operations that it stands for, 0 where it is none
-  std::vector<std::uint32_t> made_by_;        // by value: group
-  std::vector<bool> of_row_;                  // by value: one for each row of its group
+  std::vector<std::uint32_t> made_by_;        // by value: fusion
+  std::vector<bool> of_row_;                  // by value: one for each row of its fusion
   std::map<std::uint32_t, BiasedProduct> biased_;  // by addition
   std::vector<bool> in_memory_, read_, rematerialized_;
-  std::vector<Group> groups_;
-  std::unordered_map<std::int64_t, std::uint32_t> last_group_;  // by size
+  std::vector<Fusion> fusions_;
+  std::unordered_map<std::int64_t, std::uint32_t> last_fusion_;  // by size
   std::size_t first_open_ = 1;
 };
 
 }  // namespace
 
 std::vector<Node> plan_nodes(const Graph& graph, const NodeOptions& options) {
-  return Grouping(graph, options).run();
+  return Fuser(graph, options).run();
 }
 
 }  // namespace tidu::cuda_detail

@@ -1,4 +1,4 @@
-// groups.hpp - what of a graph runs as one: single operations, and groups of operations that become one
+// fuse.hpp - what of a graph runs as one: single operations, and fusions of operations that become one
 // kernel, without memory between them.
 #pragma once
 

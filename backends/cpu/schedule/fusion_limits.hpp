@@ -1,5 +1,5 @@
-// groups.hpp - limits of fusions, shared by the passes that create and change them, and the position of
-// matmuls in the schedule relative to the fusions that read them.
+// fusion_limits.hpp - limits of fusions, shared by the passes that create and change them, and the position
+// of matmuls in the schedule relative to the fusions that read them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace tidu::passes {
 
 // Maximum number of operations in one fusion, and of values that it reads from memory.
-inline constexpr std::size_t max_in_group = 512;
+inline constexpr std::size_t max_in_fusion = 512;
 inline constexpr std::size_t max_operands = 20;
 // Minimum and maximum number of elements of a period of several rows of a fusion.
 inline constexpr std::int64_t min_in_period = 512;
