@@ -48,16 +48,16 @@ Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 
-/// Real products pass their factors by value, complex ones by address.
+/// Real matmuls pass their factors by value, complex ones by address.
 template <class Factor>
-Run blas_product(void* function, const GemmCall& g, Factor one, Factor zero) {
-  using Product =
+Run blas_matmul(void* function, const GemmCall& g, Factor one, Factor zero) {
+  using Matmul =
       void (*)(int, int, int, int, int, int, Factor, const void*, int, const void*, int, Factor, void*, int);
-  return [=, product = reinterpret_cast<Product>(function)](const void* a, const void* b, void* c) {
+  return [=, matmul = reinterpret_cast<Matmul>(function)](const void* a, const void* b, void* c) {
     const int rows = 101, plain = 111, transposed = 112;
-    product(rows, g.trans_a ? transposed : plain, g.trans_b ? transposed : plain, static_cast<int>(g.m),
-            static_cast<int>(g.n), static_cast<int>(g.k), one, a, static_cast<int>(g.lda), b,
-            static_cast<int>(g.ldb), zero, c, static_cast<int>(g.ldc));
+    matmul(rows, g.trans_a ? transposed : plain, g.trans_b ? transposed : plain, static_cast<int>(g.m),
+           static_cast<int>(g.n), static_cast<int>(g.k), one, a, static_cast<int>(g.lda), b,
+           static_cast<int>(g.ldb), zero, c, static_cast<int>(g.ldc));
   };
 }
 
@@ -70,14 +70,13 @@ void add_blas(std::vector<Library>& libraries, const char* name, const char* fil
                          static const std::complex<double> one64(1), zero64(0);
                          symbol<void (*)(Count)>(library, set_threads)(static_cast<Count>(threads));
                          if (g.type == GemmType::f32)
-                           return blas_product(dlsym(library, "cblas_sgemm"), g, 1.0f, 0.0f);
+                           return blas_matmul(dlsym(library, "cblas_sgemm"), g, 1.0f, 0.0f);
                          if (g.type == GemmType::f64)
-                           return blas_product(dlsym(library, "cblas_dgemm"), g, 1.0, 0.0);
+                           return blas_matmul(dlsym(library, "cblas_dgemm"), g, 1.0, 0.0);
                          if (g.type == GemmType::c64) {
-                           return blas_product<const void*>(dlsym(library, "cblas_cgemm"), g, &one32,
-                                                            &zero32);
+                           return blas_matmul<const void*>(dlsym(library, "cblas_cgemm"), g, &one32, &zero32);
                          }
-                         return blas_product<const void*>(dlsym(library, "cblas_zgemm"), g, &one64, &zero64);
+                         return blas_matmul<const void*>(dlsym(library, "cblas_zgemm"), g, &one64, &zero64);
                        }});
 }
 
@@ -85,15 +84,15 @@ void add_onednn(std::vector<Library>& libraries) {
   void* const library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
   void* const openmp = dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr || openmp == nullptr) return;
-  using Product = int (*)(char, char, Index, Index, Index, float, const float*, Index, const float*, Index,
-                          float, float*, Index);
+  using Matmul = int (*)(char, char, Index, Index, Index, float, const float*, Index, const float*, Index,
+                         float, float*, Index);
   libraries.push_back({"onednn", has_f32, [=](const GemmCall& g, int threads) -> Run {
                          symbol<void (*)(int)>(openmp, "omp_set_num_threads")(threads);
-                         return [=, product = symbol<Product>(library, "dnnl_sgemm")](
-                                    const void* a, const void* b, void* c) {
-                           product(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k, 1,
-                                   static_cast<const float*>(a), g.lda, static_cast<const float*>(b), g.ldb,
-                                   0, static_cast<float*>(c), g.ldc);
+                         return [=, matmul = symbol<Matmul>(library, "dnnl_sgemm")](const void* a,
+                                                                                    const void* b, void* c) {
+                           matmul(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k, 1,
+                                  static_cast<const float*>(a), g.lda, static_cast<const float*>(b), g.ldb, 0,
+                                  static_cast<float*>(c), g.ldc);
                          };
                        }});
 }
@@ -112,7 +111,7 @@ std::vector<Library> open_libraries() {
   libraries.push_back({"eigen", has_all, [](const GemmCall& g, int threads) -> Run {
                          tidu::bench::eigen_threads(threads);
                          return [=](const void* a, const void* b, void* c) {
-                           tidu::bench::eigen_product(g, a, b, c);
+                           tidu::bench::eigen_matmul(g, a, b, c);
                          };
                        }});
   add_blas<int>(libraries, "openblas", "libopenblas.so.0", "openblas_set_num_threads");

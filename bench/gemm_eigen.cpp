@@ -11,7 +11,7 @@ namespace tidu::bench {
 namespace {
 
 template <class T>
-void product(const cpu_detail::GemmCall& g, const void* a, const void* b, void* c) {
+void matmul(const cpu_detail::GemmCall& g, const void* a, const void* b, void* c) {
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Input = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>;
   const Input left(static_cast<const T*>(a), g.trans_a ? g.k : g.m, g.trans_a ? g.m : g.k,
@@ -32,15 +32,15 @@ void product(const cpu_detail::GemmCall& g, const void* a, const void* b, void* 
 
 }  // namespace
 
-void eigen_product(const cpu_detail::GemmCall& g, const void* a, const void* b, void* c) {
+void eigen_matmul(const cpu_detail::GemmCall& g, const void* a, const void* b, void* c) {
   using cpu_detail::GemmType;
   switch (g.type) {
-    case GemmType::f32: return product<float>(g, a, b, c);
-    case GemmType::f64: return product<double>(g, a, b, c);
-    case GemmType::c64: return product<std::complex<float>>(g, a, b, c);
-    case GemmType::c128: return product<std::complex<double>>(g, a, b, c);
-    case GemmType::i32: return product<std::int32_t>(g, a, b, c);
-    case GemmType::i64: return product<std::int64_t>(g, a, b, c);
+    case GemmType::f32: return matmul<float>(g, a, b, c);
+    case GemmType::f64: return matmul<double>(g, a, b, c);
+    case GemmType::c64: return matmul<std::complex<float>>(g, a, b, c);
+    case GemmType::c128: return matmul<std::complex<double>>(g, a, b, c);
+    case GemmType::i32: return matmul<std::int32_t>(g, a, b, c);
+    case GemmType::i64: return matmul<std::int64_t>(g, a, b, c);
   }
 }
 

@@ -5,7 +5,7 @@
 
 namespace tidu::bench {
 
-void eigen_product(const cpu_detail::GemmCall& g, const void* a, const void* b, void* c);
+void eigen_matmul(const cpu_detail::GemmCall& g, const void* a, const void* b, void* c);
 void eigen_threads(int threads);
 
 }  // namespace tidu::bench

@@ -11,7 +11,7 @@
 #include "cpu/fusion/fused_rows.hpp"
 #include "cpu/fusion/runs.hpp"
 #include "cpu/loop.hpp"
-#include "cpu/matmul/product_group.hpp"
+#include "cpu/matmul/grouped_matmul.hpp"
 #include "cpu/operation_plans.hpp"
 #include "cpu/steps/donation.hpp"
 #include "cpu/steps/step_passes.hpp"
@@ -252,8 +252,8 @@ class Compiler {
     if (at.kind == NodeKind::blocked_loop)
       return plan_loop(to_.program_, schedule.loops[at.index], values, plans_.reads(), options_, kernels_,
                        to_.arena_);
-    if (at.kind == NodeKind::product_group)
-      return plan_product_group(to_.program_, node, values, options_, kernels_);
+    if (at.kind == NodeKind::grouped_matmul)
+      return plan_grouped_matmul(to_.program_, node, values, options_, kernels_);
     if (at.index != 0) return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_);
     return plan_fusion(to_.program_, node, values, options_, kernels_, step.around_fusion.get());
   }

@@ -2,7 +2,7 @@
 //
 // Note [Triangles]: a triangular matrix is often gathered from a vector by an index for each element, what is
 // not in the triangle coming from a zero behind the vector. Its gradient is scattered back, and the sum for
-// that zero is sliced off, or it is gathered (simplify_scattered.cpp): so half of the product that makes the
+// that zero is sliced off, or it is gathered (simplify_scattered.cpp): so half of the matmul that makes the
 // gradient is never read.
 #include "cpu/demanded_elements.hpp"
 
@@ -212,7 +212,7 @@ class Reads {
   const GraphData& g_;
   std::span<const std::byte* const> constant_at_;
   std::vector<DemandOf> of_;
-  std::vector<bool> matters_;  // by value: does it come of a product or of what is scattered?
+  std::vector<bool> matters_;  // by value: does it come of a matmul or of what is scattered?
   std::size_t left_ = max_elements;
 };
 

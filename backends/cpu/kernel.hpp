@@ -178,7 +178,7 @@ std::span<const KernelEntry> indexing_kernels();
 std::span<const KernelEntry> reduction_kernels();
 std::span<const KernelEntry> scan_kernels();
 std::span<const KernelEntry> sorting_kernels();
-std::span<const KernelEntry> product_kernels();
+std::span<const KernelEntry> matmul_kernels();
 std::span<const KernelEntry> random_kernels();
 std::span<const KernelEntry> window_kernels();
 std::span<const KernelEntry> convolution_kernels();

@@ -165,7 +165,7 @@ KernelTable::KernelTable() {
        {constant_kernels(),    unary_kernels(),         transcendental_kernels(), binary_kernels(),
         comparison_kernels(),  ternary_kernels(),       convert_kernels(),        shape_kernels(),
         dynamic_kernels(),     indexing_kernels(),      reduction_kernels(),      scan_kernels(),
-        sorting_kernels(),     product_kernels(),       random_kernels(),         window_kernels(),
+        sorting_kernels(),     matmul_kernels(),        random_kernels(),         window_kernels(),
         convolution_kernels(), factorization_kernels(), spectral_kernels(),       collective_kernels()}) {
     for (const KernelEntry& entry : family) entries_.emplace(entry.name, entry);
   }

@@ -7,7 +7,7 @@
 // keep them until all chunks are done, and then share the elements. Sums begin as zeros. Without sums every
 // block is a chunk.
 //
-// Note [Prepared operands]: what products in the blocks read whole is packed once, before the blocks run, for
+// Note [Prepared operands]: what matmuls in the blocks read whole is packed once, before the blocks run, for
 // all of them and all threads. Bodies read it behind their inputs.
 //
 // Note [Parts]: the part of an array that a block has is contiguous where the cut axis is the first of those

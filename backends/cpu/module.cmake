@@ -1,4 +1,4 @@
-# What only the CPU executor needs: Eigen, which is headers, and for the products code that keeps tiles in registers: loops over a
+# What only the CPU executor needs: Eigen, which is headers, and for the matmuls, code that keeps tiles in registers: loops over a
 # tile unrolled, multiply and add fused where the instruction set can, in every type of build but Debug. Functions of inner loops begin at cache
 # lines: where a change elsewhere in the program moves their loops across lines, they take up to a tenth longer.
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
@@ -7,7 +7,7 @@ target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:Eigen3::Eigen>)
 file(GLOB gemm_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/matmul/gemm_*.cpp")
 set_property(SOURCE ${gemm_sources} APPEND PROPERTY COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>" -ffp-contract=fast -falign-functions=64)
 # g++ keeps addresses in registers of vectors and, with AVX-512 BW, of masks, from where they come back only when all multiplications
-# before have begun: it is told that numbers do not move there, and has no BW, which the products do not need.
+# before have begun: it is told that numbers do not move there, and has no BW, which the matmuls do not need.
 include(CheckCXXCompilerFlag)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   check_cxx_compiler_flag(-mtune-ctrl=^inter_unit_moves_to_vec TIDU_CAN_KEEP_ADDRESSES)
@@ -36,7 +36,7 @@ foreach(source IN LISTS decompositions)
   set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_DEFINITIONS "Eigen=tidu_eigen$<$<BOOL:${isa}>:::${isa}>")
 endforeach()
 
-# clang needs minutes for unrolled tiles of products and for decompositions when each step is checked: none checks for undefined
+# clang needs minutes for unrolled tiles of matmuls and for decompositions when each step is checked: none checks for undefined
 # behaviour, and neither code that is mostly Eigen's nor the widest tiles, like those of AVX2 but for their width, addresses. Tiles
 # are unrolled by -O2, too, which takes it two thirds of -O3's time; ThreadSanitizer's tests are small enough to do without.
 if(TIDU_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -72,7 +72,7 @@ foreach(source convolution/convolution_onednn convolution/convolution_primitives
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${source}.cpp" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
 
-# Larger products in f32 are oneDNN's where it is found. tidu sets its number of OpenMP threads, so it has to be a build of oneDNN for
+# Larger matmuls in f32 are oneDNN's where it is found. tidu sets its number of OpenMP threads, so it has to be a build of oneDNN for
 # OpenMP whose runtime, GNU's, is linked beside it.
 set(onednn OFF)
 if(NOT TIDU_ONEDNN STREQUAL "OFF")
@@ -107,7 +107,7 @@ if(onednn)
 elseif(TIDU_ONEDNN STREQUAL "ON")
   message(FATAL_ERROR "tidu: expected oneDNN (libdnnl-dev) built for GNU OpenMP, as TIDU_ONEDNN is ON; found none that links")
 elseif(NOT TIDU_ONEDNN STREQUAL "OFF")
-  message(STATUS "tidu: no oneDNN for GNU OpenMP here, so all products are by tidu's own kernels")
+  message(STATUS "tidu: no oneDNN for GNU OpenMP here, so all matmuls are by tidu's own kernels")
 endif()
 
 # Singular values by LAPACK where it is found, any build of it with integers of 32 bits; else by Jacobi rotations.

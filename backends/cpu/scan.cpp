@@ -4,9 +4,9 @@
 // slices of xs are read and slices of ys written where they are. A carry is written to two places by turns,
 // of which the one that has the last step's is the result; the first step reads what the scan is given. One
 // that the body only adds to, as transposed scans do, stays in the result, which begins as what is given:
-// products are added to it where it is (see CallSite::sums; such inputs are the last of the program's).
+// matmuls are added to it where it is (see CallSite::sums; such inputs are the last of the program's).
 // So does one of which the body changes some elements, and reads none behind that (Compiled::changed_into).
-// What products read of consts is packed once for all steps, as in blocked loops. Nothing is allocated while
+// What matmuls read of consts is packed once for all steps, as in blocked loops. Nothing is allocated while
 // steps run.
 #include "cpu/scan.hpp"
 

@@ -4,7 +4,7 @@
 // makes constants (it is `inlined`); it is a member of one fusion of operations on as many elements where its
 // elements are computed one by one; a fold joins the fusion that makes what it folds. Everything else is a
 // node by itself. Nodes run in the order in which they were begun, so an operation joins a fusion only if all
-// that it reads is made by earlier nodes or at the same element by the fusion itself. A product that takes an
+// that it reads is made by earlier nodes or at the same element by the fusion itself. A matmul that takes an
 // addition (epilogues.hpp) is made where the addition stands. What is cheap to compute again from memory
 // (rematerialized.hpp) is written into every kernel that reads it, and to memory by none.
 #include "cuda/fuse.hpp"
@@ -162,12 +162,12 @@ class Fuser {
   void take_biases() {
     std::vector<bool> needed;
     for (const Role role : roles_) needed.push_back(role != Role::nowhere);
-    biased_ = find_biased_products(graph_, roots_, needed, options_);
+    biased_ = find_biased_matmuls(graph_, roots_, needed, options_);
     for (auto it = biased_.begin(); it != biased_.end();) {
       const bool in_memory = inlined_[it->second.bias] == 0;  // else one kernel more
       if (in_memory) {
         roles_[it->first] = Role::standalone;
-        roles_[it->second.product] = Role::nowhere;
+        roles_[it->second.matmul] = Role::nowhere;
       }
       it = in_memory ? std::next(it) : biased_.erase(it);
     }
@@ -176,7 +176,7 @@ class Fuser {
   std::vector<ValueId> read_standalone(std::uint32_t i) const {
     const auto biased = biased_.find(i);
     std::vector<ValueId> all;
-    for (const ValueId id : graph_.operation(biased == biased_.end() ? i : biased->second.product).inputs())
+    for (const ValueId id : graph_.operation(biased == biased_.end() ? i : biased->second.matmul).inputs())
       all.push_back(roots_[id]);
     if (biased != biased_.end()) all.push_back(biased->second.bias);
     return all;
@@ -342,7 +342,7 @@ class Fuser {
     Node node;
     node.operands = read_standalone(i);
     if (const auto biased = biased_.find(i); biased != biased_.end()) {
-      node.operations = {biased->second.product, i};
+      node.operations = {biased->second.matmul, i};
       node.results.push_back(operation.output());
       node.plan = std::move(biased->second.plan);
       return node;
@@ -475,7 +475,7 @@ class Fuser {
   std::vector<std::uint32_t> inlined_;        // by value: operations that it stands for, 0 where it is none
   std::vector<std::uint32_t> made_by_;        // by value: fusion
   std::vector<bool> of_row_;                  // by value: one for each row of its fusion
-  std::map<std::uint32_t, BiasedProduct> biased_;  // by addition
+  std::map<std::uint32_t, BiasedMatmul> biased_;  // by addition
   std::vector<bool> in_memory_, read_, rematerialized_;
   std::vector<Fusion> fusions_;
   std::unordered_map<std::int64_t, std::uint32_t> last_fusion_;  // by size

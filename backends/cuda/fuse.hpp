@@ -24,7 +24,7 @@ struct Node {
 struct NodeOptions {
   bool fuse = true;           ///< or every operation by itself
   int multiprocessors = 132;  ///< of the device
-  bool tf32 = false;          ///< f32 products may round their operands to tf32
+  bool tf32 = false;          ///< f32 matmuls may round their operands to tf32
   bool cudnn = false;         ///< convolutions that cuDNN knows are its own
 };
 

@@ -188,7 +188,7 @@ struct PlanRequest {
   std::span<const Type> in;
   std::span<const Type> out;
   int multiprocessors = 132;  ///< of the device, to choose how many blocks share one reduction
-  bool tf32 = false;          ///< f32 products may round their operands to tf32
+  bool tf32 = false;          ///< f32 matmuls may round their operands to tf32
   bool cudnn = false;         ///< convolutions that cuDNN knows are its own
 };
 using PlanRule = Plan (*)(const PlanRequest&);

@@ -15,7 +15,7 @@ namespace {
 std::vector<RuleEntry> all_rules() {
   std::vector<RuleEntry> all;
   const RuleTable tables[] = {expression_rules(),    layout_rules(),   reduction_rules(),   scan_rules(),
-                              scatter_rules(),       product_rules(),  convolution_rules(), sorting_rules(),
+                              scatter_rules(),       matmul_rules(),   convolution_rules(), sorting_rules(),
                               factorization_rules(), spectral_rules(), collective_rules()};
   for (const RuleTable& table : tables) all.insert(all.end(), table.begin(), table.end());
   std::sort(all.begin(), all.end(),

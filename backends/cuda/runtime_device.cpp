@@ -179,7 +179,7 @@ class RuntimeDevice final : public Device {
   void run(const GemmStep& step, const Bindings& at, Stream stream) override {
     const DeviceScope scope = here();
     if (libraries_->run(step, at, stream)) return;
-    const Launch own = own_product(step, properties_.multiprocessors);
+    const Launch own = own_matmul(step, properties_.multiprocessors);
     launch(own, load(*own.kernel), at, stream);
   }
   void run(const ConvolutionStep& step, const Bindings& at, Stream stream) override {

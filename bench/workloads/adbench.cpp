@@ -25,7 +25,7 @@ Bounds bound_of_ba(const adbench::Problem& problem, bool derivative, int threads
 }
 
 // The surface where it is wanted, and its derivatives in all directions that move it otherwise than as a
-// whole, each one product.
+// whole, each one matmul.
 Bounds bound_of_hand(const adbench::Problem& problem, bool derivative, int threads) {
   constexpr std::int64_t bones = 22, turning = 23;  // of 26 directions
   const bool complicated = problem.name != "HAND";
@@ -33,7 +33,7 @@ Bounds bound_of_hand(const adbench::Problem& problem, bool derivative, int threa
   const auto columns =
       static_cast<std::int64_t>(std::set<std::int32_t>(vertices.begin(), vertices.end()).size());
   const std::int64_t rows = 3 * (!derivative ? 1 : complicated ? 1 + turning : turning);
-  return products_alone(GemmType::f64, {{.m = rows, .n = columns, .k = 4 * bones}}, threads);
+  return matmuls_alone(GemmType::f64, {{.m = rows, .n = columns, .k = 4 * bones}}, threads);
 }
 
 using Rows = std::vector<double>;

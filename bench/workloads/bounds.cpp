@@ -21,7 +21,7 @@ namespace {
 
 using tidu::Tensor;
 
-GemmCall call_of(GemmType type, const Product& p) {
+GemmCall call_of(GemmType type, const Matmul& p) {
   return {.type = type,
           .trans_a = p.trans_a,
           .trans_b = p.trans_b,
@@ -50,11 +50,11 @@ double* write(const Memory& of) { return of->mutable_data<double>(); }
 // Arrays by name.
 class Named {
  public:
-  Named(GemmType type, const std::vector<Product>& products) : type_(type) {
+  Named(GemmType type, const std::vector<Matmul>& matmuls) : type_(type) {
     const auto needed = [this](const std::string& name, std::int64_t elements) {
       if (!name.empty()) elements_[name] = std::max(elements_[name], elements);
     };
-    for (const Product& p : products) {
+    for (const Matmul& p : matmuls) {
       needed(p.a, p.batch * p.m * p.k);
       needed(p.b, p.batch * p.k * p.n);
       needed(p.c, p.batch * p.m * p.n);
@@ -105,45 +105,45 @@ std::function<void()> run_of(std::vector<Step> all, bool is_f64, int threads) {
 
 Layer dense_layer(std::int64_t rows, std::int64_t in, std::int64_t out, bool with_input, int layer) {
   const std::string before = std::to_string(layer), behind = std::to_string(layer + 1);
-  Layer products;
-  products.forward.push_back(
+  Layer matmuls;
+  matmuls.forward.push_back(
       {.m = rows, .n = out, .k = in, .a = "x" + before, .b = "w" + before, .c = "x" + behind});
   if (with_input) {
-    products.backward.push_back({.m = rows,
-                                 .n = in,
-                                 .k = out,
-                                 .trans_b = true,
-                                 .a = "dx" + behind,
-                                 .b = "w" + before,
-                                 .c = "dx" + before});
+    matmuls.backward.push_back({.m = rows,
+                                .n = in,
+                                .k = out,
+                                .trans_b = true,
+                                .a = "dx" + behind,
+                                .b = "w" + before,
+                                .c = "dx" + before});
   }
-  products.backward.push_back({.m = in,
-                               .n = out,
-                               .k = rows,
-                               .trans_a = true,
-                               .a = "x" + before,
-                               .b = "dx" + behind,
-                               .c = "dw" + before,
-                               .updates = "w" + before});
-  return products;
+  matmuls.backward.push_back({.m = in,
+                              .n = out,
+                              .k = rows,
+                              .trans_a = true,
+                              .a = "x" + before,
+                              .b = "dx" + behind,
+                              .c = "dw" + before,
+                              .updates = "w" + before});
+  return matmuls;
 }
 
-std::vector<Product> in_order(const std::vector<Layer>& layers) {
-  std::vector<Product> all;
+std::vector<Matmul> in_order(const std::vector<Layer>& layers) {
+  std::vector<Matmul> all;
   for (const Layer& layer : layers) all.insert(all.end(), layer.forward.begin(), layer.forward.end());
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
     all.insert(all.end(), layer->backward.begin(), layer->backward.end());
   return all;
 }
 
-Bounds products_alone(GemmType type, const std::vector<Product>& products, int threads) {
+Bounds matmuls_alone(GemmType type, const std::vector<Matmul>& matmuls, int threads) {
   Bounds bounds;
   for (const bool own : {false, true}) {
     for (const bool updating : {false, true}) {
-      Named arrays(type, products);
+      Named arrays(type, matmuls);
       std::vector<Step> steps;
       bool any = false;
-      for (const Product& p : products) {
+      for (const Matmul& p : matmuls) {
         const GemmCall call = call_of(type, p);
         Step step{own ? GemmPlan(call, threads, tidu::cpu_detail::GemmIsa::avx512) : GemmPlan(call, threads),
                   arrays.get(p.a, p.batch * p.m * p.k), arrays.get(p.b, p.batch * p.k * p.n), nullptr,
@@ -186,8 +186,8 @@ std::function<void()> in_blocks(std::int64_t points, std::int64_t d, std::int64_
   const auto plans = [&](std::int64_t n) {
     const GemmCall forward = call_of(GemmType::f64, {.m = n, .n = rows, .k = d, .trans_b = true});
     const GemmCall backward = call_of(GemmType::f64, {.m = rows, .n = d, .k = n, .trans_a = true});
-    const int of_product = together ? threads : 1;
-    return Blocks::Pair{GemmPlan(forward, of_product), GemmPlan(backward, of_product)};
+    const int of_matmul = together ? threads : 1;
+    return Blocks::Pair{GemmPlan(forward, of_matmul), GemmPlan(backward, of_matmul)};
   };
   const std::int64_t rest = points % at_once;
   const auto state = std::make_shared<Blocks>(Blocks{points,
@@ -218,8 +218,7 @@ std::function<void()> in_blocks(std::int64_t points, std::int64_t d, std::int64_
 
 }  // namespace
 
-Bounds products_in_blocks(std::int64_t points, std::int64_t d, std::int64_t rows, bool gradient,
-                          int threads) {
+Bounds matmuls_in_blocks(std::int64_t points, std::int64_t d, std::int64_t rows, bool gradient, int threads) {
   Bounds bounds;
   const auto add = [&](std::int64_t at_once, bool together) {
     bounds.push_back(in_blocks(points, d, rows, at_once, gradient, together, threads));

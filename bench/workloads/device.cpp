@@ -91,7 +91,7 @@ Workload costly_chain(const Setting& setting, std::int64_t count) {
   return workload;
 }
 
-// Twenty small products one after another, captured; small factors, which make no difference of rounding
+// Twenty small matmuls one after another, captured; small factors, which make no difference of rounding
 // grow.
 Workload launch(const Setting& setting) {
   InputFile file(setting, "elementwise10");

@@ -76,7 +76,7 @@ Workload make(const std::string& name, bool derivative, const Setting& setting) 
   Workload workload =
       of_graph(derivative ? grad(objective, {"x0", "x1", "x2"}) : objective, problem.inputs, setting);
   workload.bounds =
-      products_in_blocks(problem.N, problem.D, problem.K * problem.D, derivative, setting.threads);
+      matmuls_in_blocks(problem.N, problem.D, problem.K * problem.D, derivative, setting.threads);
   return workload;
 }
 

@@ -227,7 +227,7 @@ tidu::ProgramOptions without(const std::string& names) {
   const std::pair<const char*, bool*> others[] = {{"merge_loops", &options.merge_loops},
                                                   {"offset_views", &options.shift},
                                                   {"tiling", &options.block},
-                                                  {"grouped_matmuls", &options.group_products},
+                                                  {"grouped_matmuls", &options.grouped_matmuls},
                                                   {"in_place", &options.in_place},
                                                   {"fuse", &options.fuse}};
   std::istringstream list(names);

@@ -47,11 +47,11 @@ Array cross_entropy(const Array& logits, const Array& labels) {
 // The step as a workload, whose parameters move on from run to run.
 template <class Loss>
 Workload training(const Loss& loss, const std::vector<Tensor>& parameters, const std::vector<Tensor>& data,
-                  const Setting& setting, const std::vector<Product>& products) {
+                  const Setting& setting, const std::vector<Matmul>& matmuls) {
   std::vector<Tensor> inputs = parameters;
   inputs.insert(inputs.end(), data.begin(), data.end());
   Workload workload = of_graph(step(loss, parameters, data), inputs, setting, 1);
-  workload.bounds = products_alone(GemmType::f32, products, setting.threads);
+  workload.bounds = matmuls_alone(GemmType::f32, matmuls, setting.threads);
   return workload;
 }
 
@@ -124,7 +124,7 @@ std::vector<Tensor> dense_layers(InputFile& file, const std::vector<std::int64_t
   return parameters;
 }
 
-std::vector<Product> products_of_layers(std::int64_t batch, const std::vector<std::int64_t>& widths) {
+std::vector<Matmul> matmuls_of_layers(std::int64_t batch, const std::vector<std::int64_t>& widths) {
   std::vector<Layer> layers;
   for (std::size_t i = 0; i + 1 < widths.size(); ++i)
     layers.push_back(dense_layer(batch, widths[i], widths[i + 1], i > 0, static_cast<int>(i)));
@@ -144,7 +144,7 @@ Workload classifier(const Setting& setting, const std::string& name, const std::
     return cross_entropy(matmul(h2, p[4]) + p[5], data[1]);
   };
   if (eagerly) return hot_loop(loss, parameters, {x, labels});
-  return training(loss, parameters, {x, labels}, setting, products_of_layers(batch, widths));
+  return training(loss, parameters, {x, labels}, setting, matmuls_of_layers(batch, widths));
 }
 
 Workload mlp_784(const Setting& setting, std::int64_t batch, bool eagerly) {
@@ -165,7 +165,7 @@ Workload mlp_2_16(const Setting& setting, bool eagerly) {
     return mean(square(matmul(h2, p[4]) + p[5] - data[1]));
   };
   if (eagerly) return hot_loop(loss, parameters, {x, y});
-  return training(loss, parameters, {x, y}, setting, products_of_layers(batch, widths));
+  return training(loss, parameters, {x, y}, setting, matmuls_of_layers(batch, widths));
 }
 
 // 1 x 28 x 28; 5 x 5 x 16, ReLU, max pool 2; 5 x 5 x 32, ReLU, max pool 2; dense 10; cross-entropy.
@@ -184,11 +184,11 @@ Workload convnet(const Setting& setting) {
     const Array h2 = max_pool(relu(conv2d(h1, p[2]) + reshape(p[3], {32, 1, 1})), {2, 2});
     return cross_entropy(matmul(reshape(h2, {batch, 512}), p[4]) + p[5], data[1]);
   };
-  // Convolutions as products of windows.
-  const std::vector<Product> products =
+  // Convolutions as matmuls of windows.
+  const std::vector<Matmul> matmuls =
       in_order({dense_layer(batch * 24 * 24, 25, 16, false, 0), dense_layer(batch * 8 * 8, 400, 32, true, 2),
                 dense_layer(batch, 512, 10, true, 4)});
-  return training(loss, parameters, {x, labels}, setting, products);
+  return training(loss, parameters, {x, labels}, setting, matmuls);
 }
 
 }  // namespace

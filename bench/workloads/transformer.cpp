@@ -46,7 +46,7 @@ Array loss(const Arrays& p) {
   return mean(square(h + matmul(inner, p[11]) + p[12]));
 }
 
-std::vector<Product> products(const Sizes& sizes) {
+std::vector<Matmul> matmuls(const Sizes& sizes) {
   const std::int64_t length = sizes.length, width = sizes.width, rows = sizes.batch * length;
   const std::int64_t size = width / heads, all = sizes.batch * heads;
   std::vector<Layer> layers;
@@ -56,7 +56,7 @@ std::vector<Product> products(const Sizes& sizes) {
     layers.back().backward.back().updates.clear();  // gradients are results
   }
   Layer attention;
-  const auto add = [&](std::vector<Product>& to, bool scores, bool trans_a, const char* a, const char* b,
+  const auto add = [&](std::vector<Matmul>& to, bool scores, bool trans_a, const char* a, const char* b,
                        const char* c) {
     to.push_back({.m = length,
                   .n = scores ? length : size,
@@ -89,7 +89,7 @@ Workload make(const Sizes& sizes, const Setting& setting) {
   file.end();
   Workload workload =
       of_graph(value_and_grad(trace(loss, Arrays(inputs.begin(), inputs.end()))), inputs, setting);
-  workload.bounds = products_alone(GemmType::f32, products(sizes), setting.threads);
+  workload.bounds = matmuls_alone(GemmType::f32, matmuls(sizes), setting.threads);
   return workload;
 }
 

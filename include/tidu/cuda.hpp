@@ -52,7 +52,7 @@ struct CudaOptions {
   /// Most bytes of device memory that tensors and temporaries may hold, those kept for reuse included; 0: all
   /// that there is. Executors of one device share its memory: the last limit that is not 0 holds.
   std::size_t memory_limit = 0;
-  /// Let products in f32 round their operands to tf32, which has 10 bits of mantissa.
+  /// Let matmuls in f32 round their operands to tf32, which has 10 bits of mantissa.
   bool tf32 = false;
   /// Let programs that run again on the same memory be captured, and launched as one.
   bool replay = true;

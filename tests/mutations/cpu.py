@@ -23,7 +23,7 @@ fault("runs", "arrays of two lengths are in one run", RUNS,
       "(kind.elements != 1 && elements_ != 1 && kind.elements != elements_)", "false")
 fault("runs", "arrays of two dtypes are in one run", RUNS,
       "(kind.dtype != bool_ && dtype_ != bool_ && kind.dtype != dtype_)", "false")
-fault("runs", "an addition that a product does is in a run, too", RUNS,
+fault("runs", "an addition that a matmul does is in a run, too", RUNS,
       "(excluded_.empty() || !excluded_[node.index])", "(excluded_.empty() || true)")
 fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "backends/cpu/fusion/runs_x86.cpp",
       "      tail_.forget_mask();\n", "")
@@ -86,21 +86,21 @@ mutation("moves between", "what it moves stays behind it", BETWEEN + ".cpp",
 mutation("moves between", "a fusion reads what is moved of what it makes", "backends/cpu/schedule/fuse.cpp",
          "made_by_[id] >= node", "made_by_[id] > node", programs=("test_cpu",))
 
-# Products that are added to something.
+# Matmuls that are added to something.
 UPDATE = STEPS + "matmul_epilogues.cpp"
-fault("updates", "a product that something else reads is in no memory", UPDATE,
+fault("updates", "a matmul that something else reads is in no memory", UPDATE,
       "    if (readers_[id] != 1 + 2 * outputs_[id]) return false;\n", "")
-fault("updates", "a product that is an output, too, is in no memory", UPDATE,
+fault("updates", "a matmul that is an output, too, is in no memory", UPDATE,
       "    if (outputs_[id] != 0) update.kept = id;\n", "")
 fault("updates", "what is scaled may be a result", UPDATE,
       " || results.size() != 1) return", ") return",
       (UPDATE, "results[0] != sum.output()", "results.back() != sum.output()"))
-fault("updates", "a product is added to itself", UPDATE, " || update.x == id)", ")")
+fault("updates", "a matmul is added to itself", UPDATE, " || update.x == id)", ")")
 fault("updates", "the result is written where the second operand is read", UPDATE,
       "values.whole = {values.operands[0], values.operands[1]};", "values.whole = {values.operands[0]};")
-fault("updates", "an operand that is to be packed is read where it lies", "backends/cpu/matmul/product.cpp",
-      "if (product.lhs.packed || product.rhs.packed) return std::nullopt;", "if (product.lhs.packed) return std::nullopt;")
-fault("updates", "a product that is subtracted from is subtracted", UPDATE,
+fault("updates", "an operand that is to be packed is read where it lies", "backends/cpu/matmul/matmul.cpp",
+      "if (matmul.lhs.packed || matmul.rhs.packed) return std::nullopt;", "if (matmul.lhs.packed) return std::nullopt;")
+fault("updates", "a matmul that is subtracted from is subtracted", UPDATE,
       "if (!is_second && (update.subtract || sum.inputs()[0] != scaled.output())) return std::nullopt;",
       "if (!is_second && sum.inputs()[0] != scaled.output()) return std::nullopt;")
 
@@ -113,7 +113,7 @@ fault("donation", "what is read as a whole is written over", REUSED,
       "if (dies_at(id, node) && std::ranges::find(values.whole, id) == values.whole.end())", "if (dies_at(id, node))")
 fault("donation", "an input that is an output, too, is written over", REUSED,
       "    for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);\n", "")
-fault("donation", "the product of an update is written over what the sum reads", REUSED,
+fault("donation", "the matmul of an update is written over what the sum reads", REUSED,
       "      if (id != values.results[0] && steps_.at(node).plan) continue;\n", "")
 fault("donation", "a fusion of several passes is taken for one", "backends/cpu/fusion/fused.cpp",
       "return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr", "return columns_ == nullptr")
@@ -169,7 +169,7 @@ fault("rows", "rows of a period are read in two ways", "backends/cpu/fusion/rows
 fault("moves", "whatever more memory it takes, what is moved lives on", COMPILE,
       "if (plan_->large_bytes <= given_.plan().large_bytes + little) return;", "if (little != 0) return;")
 
-# Terms and elements that are left out of products.
+# Terms and elements that are left out of matmuls.
 ZEROS = "backends/cpu/matmul/gemm_zeros.hpp"
 KERNELS = "backends/cpu/matmul/gemm_kernels.hpp"
 fault("matmuls", "terms of a packed panel are those of its first block", ZEROS,

@@ -45,7 +45,7 @@ fault("reductions", "a partial result is not written", TYPES,
 
 
 # Faults of the executor's calls of CUDA and its libraries, which the CUDA platform in host memory finds.
-MATMULS = "backends/cuda/libraries/library_products.cpp"
+MATMULS = "backends/cuda/libraries/library_matmul.cpp"
 SOLVER = "backends/cuda/libraries/library_solver.cpp"
 CONVOLUTIONS = "backends/cuda/libraries/library_convolutions.cpp"
 CALLS = "backends/cuda/runtime_device.cpp"

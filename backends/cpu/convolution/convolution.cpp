@@ -1,5 +1,5 @@
 // convolution.cpp - running a convolution: zeros around lhs, the kernel as matrices, then tasks that threads
-// share, each a block of windows with all its terms or a part of them; see Note [Convolution as products].
+// share, each a block of windows with all its terms or a part of them; see Note [Convolution as matmuls].
 #include "cpu/convolution/convolution.hpp"
 
 #include <algorithm>
@@ -115,7 +115,7 @@ class Convolve {
   }
 
   // Each channel with a kernel of its own, channels side by side in memory: a window is a sum of lines of
-  // products.
+  // matmuls.
   void run_by_channels(const ConvPhase& phase) const {
     const Index channels = s_.shape.groups;
     const auto offset = [](const std::vector<ConvIndex>& axes, Index number) {
@@ -199,13 +199,13 @@ class Convolve {
         view = patches;
       }
       const std::byte* const kernel = kernel_of(phase, group, terms.start);
-      // The first products are added up where the sum is, and of the rest as many at a time elsewhere.
-      const Index within = (t - first) % products_together, elements = cell.windows * s_.shape.results;
+      // The first matmuls are added up where the sum is, and of the rest as many at a time elsewhere.
+      const Index within = (t - first) % matmuls_together, elements = cell.windows * s_.shape.results;
       std::byte* const to = t == first ? sum : within == 0 ? several : more;
-      cell.product->run(phase.windows_first ? view : kernel, phase.windows_first ? kernel : view, to);
-      const bool is_first = t - first < products_together;
+      cell.matmul->run(phase.windows_first ? view : kernel, phase.windows_first ? kernel : view, to);
+      const bool is_first = t - first < matmuls_together;
       if (to == more) add_(is_first ? sum : several, more, elements);
-      if (!is_first && (within + 1 == products_together || t + 1 == end)) add_(sum, several, elements);
+      if (!is_first && (within + 1 == matmuls_together || t + 1 == end)) add_(sum, several, elements);
     }
     if (first == end) {
       const Index elements = phase.cells[windows.last ? 3 : 1].windows * s_.shape.results;
@@ -258,7 +258,7 @@ void convolve(const ConvState& s, const Call& call) {
   if (s.out_size != 0) Convolve(s, call, add_to<T>, add_products<T>).run();
 }
 
-// Result `i` as the sum that it is, for where products would do far more than that.
+// Result `i` as the sum that it is, for where matmuls would do far more than that.
 template <class T>
 void convolve_at(const ConvState& s, const Call& call, Index i) {
   const ConvShape& c = s.shape;
@@ -312,17 +312,17 @@ Plan plan_convolution(const PlanRequest& request) {
     Plan plan = onednn::plan_convolution(shape, state.threads);
     if (plan) return with_zero_padding<float>(std::move(plan), shape);
   }
-  // A kernel of many places makes a long sum, which products add up with less rounding.
+  // A kernel of many places makes a long sum, which matmuls add up with less rounding.
   constexpr Index max_places = 1024;
   Index places = 1;
   for (const ConvAxis& axis : shape.axes) places = std::min(max_places + 1, places * axis.kernel);
   const ConvShape unpadded = shape;
   state.by_channels = places <= max_places && shape.groups >= 8 && shape.terms == 1 && shape.results == 1 &&
                       shape.lhs_feature == 1 && shape.kernel_result == 1 && shape.out_feature == 1;
-  bool products = true;
+  bool matmuls = true;
   try {
     if (state.out_size != 0)
-      products = plan_products(state, request.in[0].size() + request.in[1].size() + state.out_size);
+      matmuls = plan_matmuls(state, request.in[0].size() + request.in[1].size() + state.out_size);
   } catch (const GemmError& error) {
     throw Error(ErrorKind::execution, detail::str('[', request.op.name(), "] ", error.what()));
   }
@@ -332,9 +332,9 @@ Plan plan_convolution(const PlanRequest& request) {
     if constexpr (Boolean<T>) {
       return Plan();
     } else {
-      const auto scratch = products ? static_cast<std::size_t>(Convolve::scratch_bytes(state)) : 0;
-      Plan plan = products ? make_plan<ConvState, convolve<T>>(std::move(state), scratch)
-                           : make_plan<ConvState, convolve_one_by_one<T>>(std::move(state));
+      const auto scratch = matmuls ? static_cast<std::size_t>(Convolve::scratch_bytes(state)) : 0;
+      Plan plan = matmuls ? make_plan<ConvState, convolve<T>>(std::move(state), scratch)
+                          : make_plan<ConvState, convolve_one_by_one<T>>(std::move(state));
       if constexpr (Integer<T>) {
         return plan;
       } else {

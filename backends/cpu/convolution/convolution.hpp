@@ -1,6 +1,6 @@
 // convolution.hpp - convolution by matmuls: the division of a convolution into phases, blocks and GEMMs.
 //
-// Note [Convolution as products]: lhs is padded with zeros where windows exceed it. If lhs is dilated, the
+// Note [Convolution as matmuls]: lhs is padded with zeros where windows exceed it. If lhs is dilated, the
 // windows that use the same kernel elements form a phase, so that no GEMM multiplies by the zeros in between.
 // The elements of lhs that a phase uses are a strided view: windows by terms (features and kernel elements).
 // Blocks of the view are copied
@@ -23,7 +23,7 @@ namespace tidu::cpu_detail {
 
 /// Number of GEMMs of a block whose sum is added to the total at once, so that long sums are as accurate as
 /// short ones.
-inline constexpr std::int64_t products_together = 16;
+inline constexpr std::int64_t matmuls_together = 16;
 
 /// One spatial axis of a convolution.
 struct ConvAxis {
@@ -61,10 +61,10 @@ struct ConvIndex {
 struct ConvCell {
   std::int64_t windows, terms;
   StridedCopy pack;
-  std::optional<GemmPlan> product;
+  std::optional<GemmPlan> matmul;
 };
 
-/// The windows that use the same kernel elements; see Note [Convolution as products].
+/// The windows that use the same kernel elements; see Note [Convolution as matmuls].
 struct ConvPhase {
   std::vector<ConvIndex> windows, terms;  ///< outermost first
   std::int64_t num_windows = 1, num_terms = 1;
@@ -104,12 +104,12 @@ struct ConvState {
   std::int64_t out_size = 0;
   bool by_channels = false;  ///< without GEMMs: see Convolve::run_by_channels
   bool clears = false;       ///< is there a result element without any term?
-  bool long_sums = false;    ///< are there more GEMMs than products_together?
+  bool long_sums = false;    ///< are there more GEMMs than matmuls_together?
 };
 
 /// Sets `phases` and the sizes that depend on them, from shape, type, element and threads. Returns false if
 /// GEMMs would do far more work than the convolution needs (hundreds of phases, or zeros many times as large
 /// as the operands).
-bool plan_products(ConvState& state, std::int64_t operand_sizes);
+bool plan_matmuls(ConvState& state, std::int64_t operand_sizes);
 
 }  // namespace tidu::cpu_detail

@@ -1,5 +1,5 @@
-// convolution_plan.cpp - the cut of a convolution into phases, blocks and products; see Note [Convolution as
-// products].
+// convolution_plan.cpp - the cut of a convolution into phases, blocks and matmuls; see Note [Convolution as
+// matmuls].
 #include <algorithm>
 #include <numeric>
 
@@ -196,7 +196,7 @@ class PhasePlanner {
     if (tasks < wanted_tasks / 2) p_.term_groups = std::min<Index>(p_.term_cut.blocks, wanted_tasks / 2);
   }
 
-  // Where products can write their results, and what they are told about it.
+  // Where matmuls can write their results, and what they are told about it.
   void arrange_result() {
     const auto inner = merged(p_.windows, p_.window_cut.axis + 1, other_stride);
     const auto whole = merged(p_.windows, p_.window_cut.axis, other_stride);
@@ -275,7 +275,7 @@ class PhasePlanner {
       call.stride_b = members == 1 ? 0 : member_step;
       call.ldc = p_.direct ? p_.result_leading : windows;
     }
-    cell.product.emplace(call, 1);
+    cell.matmul.emplace(call, 1);
   }
 
   // From the results of a block, each of its members a matrix, to where they belong.
@@ -300,7 +300,7 @@ class PhasePlanner {
     p_.num_tasks = p_.window_cut.blocks * s_.groups * p_.term_groups;
     p_.first_task = state_.num_tasks;
     state_.num_tasks += p_.num_tasks;
-    if (up(p_.term_cut.blocks, p_.term_groups) > products_together) state_.long_sums = true;
+    if (up(p_.term_cut.blocks, p_.term_groups) > matmuls_together) state_.long_sums = true;
     if (p_.term_groups == 1) return;
     p_.partial_scratch = state_.partial_size;
     state_.partial_size += p_.term_groups * s_.groups * p_.num_windows * s_.results;
@@ -381,7 +381,7 @@ ConvShape ConvShape::of(const PlanRequest& request) {
   return s;
 }
 
-bool plan_products(ConvState& state, Index operand_sizes) {
+bool plan_matmuls(ConvState& state, Index operand_sizes) {
   ConvShape& s = state.shape;
   std::vector<std::vector<AxisPhase>> by_axis;
   std::vector<std::pair<Index, Index>> regions;  // of lhs that windows reach: [low, high)

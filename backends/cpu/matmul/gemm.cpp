@@ -1,8 +1,8 @@
-// Planning of products, the choice of code for this CPU, and the cut into pieces for threads. The kernels are
+// Planning of matmuls, the choice of code for this CPU, and the cut into pieces for threads. The kernels are
 // in gemm_kernels.hpp, what was measured in docs/matmul.md.
 //
 // Invariants: a piece writes a part of C that no other piece writes; what is computed does not depend on the
-// number of threads. Our kernels give the same bits however the product is cut; oneDNN does not, so there the
+// number of threads. Our kernels give the same bits however the matmul is cut; oneDNN does not, so there the
 // cut depends on the sizes and the machine alone.
 #include "cpu/matmul/gemm.hpp"
 
@@ -90,8 +90,8 @@ constexpr Index kRowUnit = 14;
 constexpr Index kRowUnitOfEnds = 8;
 
 /// Multiply-adds of real numbers that repay another thread: in f32 as many as about 1.5 microseconds of
-/// AVX-512; in f64, in which products of so few stand alone among steps that are not shared, those of 15.
-/// What such a step has to fetch from the other thread's cache costs as much as a short product gains.
+/// AVX-512; in f64, in which matmuls of so few stand alone among steps that are not shared, those of 15.
+/// What such a step has to fetch from the other thread's cache costs as much as a short matmul gains.
 constexpr double kLeastWork = 128 * 1024, kLeastWorkOfDoubles = 384 * 1024;
 
 /// Does more than one thread gain where processors share no cache? Measured with two: nanoseconds that each
@@ -157,7 +157,7 @@ std::int64_t gemm_element_size(GemmType type) noexcept {
 GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, GemmIsa::avx512) {
   if (call_.batch == 0 || call_.row_ends != nullptr || !onednn::is_faster(call_)) return;
   const onednn::Cut cut = onednn::cut(call_);
-  kernel_ = onednn::product;
+  kernel_ = onednn::matmul;
   run_ready_ = nullptr;
   pack_ = nullptr;
   threads_ = std::max(threads, 1);
@@ -189,7 +189,7 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   pack_ = functions.pack;
   update_ = functions.update[call_.trans_a ? 1 : 0];
   packs_crowded_ = functions.packs_crowded;
-  // One B for all, A and C without gaps: one taller product.
+  // One B for all, A and C without gaps: one taller matmul.
   if (call_.batch > 1 && call_.stride_b == 0 && !call_.trans_a && call_.stride_a == call_.m * call_.lda &&
       call_.stride_c == call_.m * call_.ldc) {
     call_.m *= call_.batch;
@@ -296,8 +296,8 @@ void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, vo
 void GemmPlan::run(const void* a, const void* b, void* c) const {
   const int count = pieces();
   const bool alone = threads_ == 1 || (!gains_apart_ && too_far_apart());
-  // Without the divisions of run_piece, which tiny products feel. What oneDNN computes depends on the pieces.
-  if (count == 1 || (alone && kernel_ != onednn::product)) {
+  // Without the divisions of run_piece, which tiny matmuls feel. What oneDNN computes depends on the pieces.
+  if (count == 1 || (alone && kernel_ != onednn::matmul)) {
     if (call_.batch == 0) return;
     const SubnormalsAreZeros flush(flushes_);
     if (run_ready_ != nullptr) return run_ready_(ready_, swapped_ ? b : a, swapped_ ? a : b, c);
@@ -326,7 +326,7 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
 }
 
 std::size_t GemmPlan::library_bytes(int threads) const noexcept {
-  if (call_.batch == 0 || kernel_ != onednn::product) return 0;
+  if (call_.batch == 0 || kernel_ != onednn::matmul) return 0;
   std::size_t most = 0;
   for (int i = 0; i < pieces(); i += batch_pieces_)  // of one member
     most = std::max(most, onednn::working_bytes(call_, range_of(i)));
@@ -345,7 +345,7 @@ Index packed_size(const GemmCall& call) {
 }  // namespace
 
 std::int64_t GemmPlan::packed_bytes() const noexcept {
-  constexpr Index few = 8;  // columns, of which a product may be made in another way
+  constexpr Index few = 8;  // columns, of which a matmul may be made in another way
   const bool gains = pack_ != nullptr && !has_many_terms() && call_.batch == 1 && !swapped_ &&
                      call_.trans_b && call_.m > 2 && call_.n > few;
   return gains ? packed_size(call_) : 0;
@@ -369,7 +369,7 @@ bool GemmPlan::can_update() const noexcept {
   return update_ != nullptr && call_.batch == 1 && !swapped_ && !call_.add && !call_.add_zero &&
          call_.row_ends == nullptr && !call_.packed_b && !call_.trans_b && call_.m > 2 &&
          call_.n * size >= row && call_.k > 0 && call_.k <= kMostUpdateTerms &&
-         (kernel_ == onednn::product ||
+         (kernel_ == onednn::matmul ||
           (is_near(call_.k, call_.ldb) && (!call_.trans_a || is_near(call_.k, call_.lda))));
 }
 
@@ -382,12 +382,12 @@ void GemmPlan::update_piece(int index, const void* a, const void* b, const GemmU
   const float* const x = static_cast<const float*>(how.x) + first;
   float* const to = static_cast<float*>(c) + first;
   const Index rows = range.row_end - range.row_begin;
-  if (how.product != nullptr) {
-    if (onednn::multiply(call_, range, a, b, 1, false, how.product)) {
-      const float* const product = static_cast<const float*>(how.product) + first;
+  if (how.matmul != nullptr) {
+    if (onednn::multiply(call_, range, a, b, 1, false, how.matmul)) {
+      const float* const matmul = static_cast<const float*>(how.matmul) + first;
       for (Index r = 0; r < rows; ++r) {
         const Index row = r * call_.ldc;
-        for (Index i = row; i < row + columns; ++i) to[i] = x[i] + scale * product[i];
+        for (Index i = row; i < row + columns; ++i) to[i] = x[i] + scale * matmul[i];
       }
       return;
     }
@@ -399,14 +399,14 @@ void GemmPlan::update_piece(int index, const void* a, const void* b, const GemmU
   call.n = columns;
   GemmUpdate here = how;
   here.x = static_cast<const float*>(how.x) + range.column_begin;
-  if (how.product != nullptr) here.product = static_cast<float*>(how.product) + range.column_begin;
+  if (how.matmul != nullptr) here.matmul = static_cast<float*>(how.matmul) + range.column_begin;
   update_(call, range.row_begin, range.row_end, a, static_cast<const float*>(b) + range.column_begin, here,
           static_cast<float*>(c) + range.column_begin);
 }
 
 void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdate& how,
                       void* c) const noexcept {
-  if (kernel_ == onednn::product) {
+  if (kernel_ == onednn::matmul) {
     return parallel_for(threads, pieces(), 1, [&](Index begin, Index end) {
       for (Index piece = begin; piece < end; ++piece) update_piece(static_cast<int>(piece), a, b, how, c);
     });
@@ -429,8 +429,8 @@ void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdat
   const Index pieces = std::max<Index>(1, std::min(work / least, threads * ((work + round - 1) / round)));
   const Index even = (call_.m + pieces - 1) / pieces;
   const Index rows = even < 2 * unit ? even : (even + unit - 1) / unit * unit;
-  // See Note [Apart] in parallel.cpp: all read, for the next product, what is written here.
-  const auto at = reinterpret_cast<std::uintptr_t>(c) | reinterpret_cast<std::uintptr_t>(how.product);
+  // See Note [Apart] in parallel.cpp: all read, for the next matmul, what is written here.
+  const auto at = reinterpret_cast<std::uintptr_t>(c) | reinterpret_cast<std::uintptr_t>(how.matmul);
   const bool aligned = call_.ldc * size % line == 0 && at % static_cast<std::size_t>(line) == 0;
   parallel_for(pieces < 2 ? 1 : threads, call_.m, call_.m < 2 * rows ? call_.m / 2 : rows,
                [&](Index begin, Index end) {

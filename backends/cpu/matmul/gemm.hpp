@@ -94,13 +94,13 @@ struct GemmReady {
 using GemmReadyRun = void (*)(const GemmReady&, const void* a, const void* b, void* c);
 
 /// An epilogue: C = X + scale (A B) or X - scale (A B), where each operation is rounded separately. X has the
-/// layout of C and may be C; `scale` has one element. The product A B is stored too if `product` is not null.
+/// layout of C and may be C; `scale` has one element. A B is stored too if `matmul` is not null.
 struct GemmUpdate {
   const void* x = nullptr;
   const void* scale = nullptr;
   bool subtract = false;
   bool past_caches = false;  ///< store C past the caches if its rows are whole lines; also if is_apart()
-  void* product = nullptr;   ///< destination of A B, or null; laid out as C, without overlap
+  void* matmul = nullptr;    ///< destination of A B, or null; laid out as C, without overlap
 };
 /// Computes rows [begin, end) of an epilogue GEMM.
 using GemmUpdates = void (*)(const GemmCall&, std::int64_t begin, std::int64_t end, const void* a,

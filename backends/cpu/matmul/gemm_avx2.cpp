@@ -1,4 +1,4 @@
-// The products' kernels for AVX2 with FMA: see gemm_kernels.hpp.
+// The matmuls' kernels for AVX2 with FMA: see gemm_kernels.hpp.
 #define TIDU_GEMM_ISA avx2
 #if defined(__AVX2__)
 #include "cpu/matmul/gemm_functions.hpp"

@@ -1,4 +1,4 @@
-// The products' kernels for AVX-512 (F, DQ, VL, and from clang BW) with FMA: see gemm_kernels.hpp.
+// The matmuls' kernels for AVX-512 (F, DQ, VL, and from clang BW) with FMA: see gemm_kernels.hpp.
 #define TIDU_GEMM_ISA avx512
 #if defined(__AVX512F__)
 #include "cpu/matmul/gemm_functions.hpp"

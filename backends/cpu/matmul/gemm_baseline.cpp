@@ -1,4 +1,4 @@
-// The products' kernels for the instruction set that the whole library is built for: see gemm_kernels.hpp.
+// The matmuls' kernels for the instruction set that the whole library is built for: see gemm_kernels.hpp.
 #define TIDU_GEMM_ISA baseline
 #include "cpu/matmul/gemm_functions.hpp"
 

@@ -10,7 +10,7 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 template <class T, bool Complex, int N>
 constexpr GemmKernel narrow_function() {
   if constexpr (!Complex && 2 * N <= kLanes<T>) {
-    return Product<T, Complex>::template run_narrow<N>;
+    return Matmul<T, Complex>::template run_narrow<N>;
   } else {
     return nullptr;
   }
@@ -28,8 +28,8 @@ constexpr GemmUpdates update_function() {
 template <class T, bool Complex>
 constexpr GemmFunctions functions_of() {
   return {
-      Product<T, Complex>::run,
-      ReadyProduct<T, Complex>::make,
+      Matmul<T, Complex>::run,
+      ReadyMatmul<T, Complex>::make,
       PanelsOfB<T, Complex>::pack,
       {narrow_function<T, Complex, 2>(), narrow_function<T, Complex, 4>(), narrow_function<T, Complex, 8>()},
       {update_function<T, Complex, AOrder::rows>(), update_function<T, Complex, AOrder::columns>()},

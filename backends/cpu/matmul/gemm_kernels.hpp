@@ -17,13 +17,13 @@
 #pragma once
 
 #include "cpu/matmul/gemm.hpp"
+#include "cpu/matmul/gemm_epilogue.hpp"
 #include "cpu/matmul/gemm_inner.hpp"
 #include "cpu/matmul/gemm_narrow.hpp"
 #include "cpu/matmul/gemm_pack.hpp"
 #include "cpu/matmul/gemm_small.hpp"
 #include "cpu/matmul/gemm_tiles.hpp"
 #include "cpu/matmul/gemm_transposed.hpp"
-#include "cpu/matmul/gemm_update.hpp"
 #include "cpu/matmul/gemm_vectors.hpp"
 #include "cpu/matmul/gemm_ways.hpp"
 #include "cpu/matmul/gemm_zeros.hpp"
@@ -39,7 +39,7 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 // ---- whole GEMMs
 
 template <class T, bool Complex>
-struct Product : Ways<T, Complex> {
+struct Matmul : Ways<T, Complex> {
   using Base = Ways<T, Complex>;
   using Base::adding_of, Base::extents_of, Base::gains_from_transposed_c, Base::goes_by_inner_products,
       Base::goes_by_panels, Base::goes_by_tiles, Base::is_small, Base::may_have_zeros, Base::packing;
@@ -123,7 +123,7 @@ struct Product : Ways<T, Complex> {
     if (may_have_zeros(m, width, k))
       return multiply_in_terms<Order>(cut, m, width, k, a, lda, b, ldb, c, ldc, adding, ends);
     if (cut.by_columns)
-      return StraightProduct<T, Complex, Order, false>({m, width, k, lda, ldb, ldc, 1, 0, 0, 0, adding})
+      return StraightMatmul<T, Complex, Order, false>({m, width, k, lda, ldb, ldc, 1, 0, 0, 0, adding})
           .run(a, b, c);
     for (Index i = 0, panel = 0; i < m; i += panels.rows(panel), ++panel) {
       const int rows = panels.rows(panel);
@@ -205,11 +205,11 @@ struct Product : Ways<T, Complex> {
     const Index room_bytes = least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T));
     if constexpr (kTurns<T, Complex>) {
       if (gains_by_turning<T>(m, width, k, Order == AOrder::rows ? lda : 0, ldb)) {
-        const TurningProduct<T, Order> product(m, width, lda, ldb, ldc);
-        T* const room = product.needs_panel() ? static_cast<T*>(gemm_workspace(room_bytes)) : nullptr;
+        const TurningMatmul<T, Order> matmul(m, width, lda, ldb, ldc);
+        T* const room = matmul.needs_panel() ? static_cast<T*>(gemm_workspace(room_bytes)) : nullptr;
         for (Index p = 0; p < k; p += kTerms)
-          product.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, room, c,
-                      p > 0 ? Adding::to_result : adding);
+          matmul.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, room, c,
+                     p > 0 ? Adding::to_result : adding);
         return;
       }
     }
@@ -329,11 +329,11 @@ struct Product : Ways<T, Complex> {
 
   template <AOrder Order>
   static void multiply_members(const Extents& of, bool trans_b, const T* a, const T* b, T* c) {
-    if (!trans_b) return StraightProduct<T, Complex, Order, false>(of).run(a, b, c);
+    if (!trans_b) return StraightMatmul<T, Complex, Order, false>(of).run(a, b, c);
     if constexpr (kTurns<T, Complex>) {
       if (Base::template turns<Order>(of)) return TransposedMatmul<T, Order>(of).run(a, b, c);
     }
-    StraightProduct<T, Complex, Order, true>(of).run(a, b, c);
+    StraightMatmul<T, Complex, Order, true>(of).run(a, b, c);
   }
 
   static void run(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c) {

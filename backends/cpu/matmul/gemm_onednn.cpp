@@ -22,9 +22,9 @@ namespace {
 
 using Index = std::int64_t;
 
-constexpr double kLeastWork = 1 << 22;       // multiply-adds of a product
+constexpr double kLeastWork = 1 << 22;       // multiply-adds of a matmul
 constexpr double kLeastPieceWork = 1 << 21;  // and of a piece
-// By a transposed B with AVX-512: of a product, or else columns.
+// By a transposed B with AVX-512: of a matmul, or else columns.
 constexpr double kLeastTransposedWork = 1 << 30;
 constexpr Index kLeastTransposedColumns = 1025;
 constexpr double kLeastWorkWithAvx2 = 1 << 27;  // on AMD's processors with AVX2 and no more
@@ -35,7 +35,7 @@ double work_of(const GemmCall& g) {
   return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
 }
 
-/// There products by a transposed B were measured slower than ours, unless they are large.
+/// There matmuls by a transposed B were measured slower than ours, unless they are large.
 bool has_avx512() {
 #if defined(__x86_64__)
   static const bool is = __builtin_cpu_supports("avx512f") != 0;
@@ -45,7 +45,7 @@ bool has_avx512() {
 #endif
 }
 
-/// There products were measured no faster than ours, unless they are large and no operand is crowded.
+/// There matmuls were measured no faster than ours, unless they are large and no operand is crowded.
 bool is_amd_with_avx2_alone() {
 #if defined(__x86_64__)
   static const bool is = __builtin_cpu_is("amd") != 0 && __builtin_cpu_supports("avx512f") == 0 &&
@@ -200,7 +200,7 @@ void give_up_ends() {
 }
 
 // C += alpha A B, or C = alpha A B, of a range of C. Where it fails behind the first of several calls C is
-// neither, which happens to no product of as few terms as updates have.
+// neither, which happens to no matmul of as few terms as updates have.
 dnnl_status_t sgemm(const GemmCall& g, const GemmRange& range, const void* a, const void* b, float alpha,
                     bool add, void* c) {
   const Index rows = range.row_end - range.row_begin, columns = range.column_end - range.column_begin;
@@ -241,7 +241,7 @@ void add_zero(const GemmCall& g, const GemmRange& range, float* c) {
 
 }  // namespace
 
-void product(const GemmCall& g, const GemmRange& range, const void* a, const void* b, void* c) {
+void matmul(const GemmCall& g, const GemmRange& range, const void* a, const void* b, void* c) {
   const dnnl_status_t status = sgemm(g, range, a, b, 1.0f, g.add, c);
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success) {
@@ -266,7 +266,7 @@ bool is_faster(const GemmCall&) noexcept { return false; }
 
 Cut cut(const GemmCall&) noexcept { return Cut(); }
 
-void product(const GemmCall&, const GemmRange&, const void*, const void*, void*) {}
+void matmul(const GemmCall&, const GemmRange&, const void*, const void*, void*) {}
 
 bool multiply(const GemmCall&, const GemmRange&, const void*, const void*, float, bool, void*) noexcept {
   return false;

@@ -26,7 +26,7 @@ struct Cut {
 
 /// A GemmKernel for f32: computes a range of C on the calling thread. Throws std::bad_alloc if oneDNN finds
 /// no memory. Must not be called if is_faster is always false.
-void product(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c);
+void matmul(const GemmCall& call, const GemmRange& range, const void* a, const void* b, void* c);
 
 /// Computes C = scale A B, or C += scale A B, for a range of C on the calling thread; `scale` is finite and
 /// not 0. Returns false, and leaves C unchanged, if oneDNN finds no memory.

@@ -10,11 +10,11 @@
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
 template <class T, bool Complex>
-class ReadyProduct : private Ways<T, Complex> {
+class ReadyMatmul : private Ways<T, Complex> {
   using Base = Ways<T, Complex>;
 
  public:
-  /// See GemmFunctions::make_ready. The tiles are those of Product::run.
+  /// See GemmFunctions::make_ready. The tiles are those of Matmul::run.
   static GemmReadyRun make(const GemmCall& call, GemmReady& to) {
     if (!Base::goes_by_tiles(call) || call.k <= 0) return nullptr;
     return call.trans_a ? make<AOrder::columns>(call, to) : make<AOrder::rows>(call, to);
@@ -30,25 +30,25 @@ class ReadyProduct : private Ways<T, Complex> {
       const bool in_place = !Base::packing(call.trans_a, false, of.m, of.width, of.k, of.lda, of.ldb).b &&
                             !Base::may_have_zeros(of.m, of.width, of.k) &&
                             typename Base::Cut(Order, of.m, of.width, of.k, of.ldb, of.ldc, {}).by_columns;
-      return small || in_place ? keep(StraightProduct<T, Complex, Order, false>(of), to) : nullptr;
+      return small || in_place ? keep(StraightMatmul<T, Complex, Order, false>(of), to) : nullptr;
     }
     if constexpr (kTurns<T, Complex>) {
       if (Base::template turns<Order>(of)) {
-        const TransposedMatmul<T, Order> product(of);
+        const TransposedMatmul<T, Order> matmul(of);
         const bool by_panels =
             Base::goes_by_panels(of.m, of.k) &&
             !Base::gains_from_transposed_c(call.trans_a, of.m, call.n, of.k, of.lda, of.ldb, of.adding);
-        return small || (by_panels && !product.needs_panel()) ? keep(product, to) : nullptr;
+        return small || (by_panels && !matmul.needs_panel()) ? keep(matmul, to) : nullptr;
       }
     }
-    return small ? keep(StraightProduct<T, Complex, Order, true>(of), to) : nullptr;
+    return small ? keep(StraightMatmul<T, Complex, Order, true>(of), to) : nullptr;
   }
 
   template <class Ready>
-  static GemmReadyRun keep(const Ready& product, GemmReady& to) {
-    static_assert(__is_trivially_copyable(Ready) && sizeof product <= sizeof to.bytes &&
+  static GemmReadyRun keep(const Ready& matmul, GemmReady& to) {
+    static_assert(__is_trivially_copyable(Ready) && sizeof matmul <= sizeof to.bytes &&
                   alignof(Ready) <= alignof(GemmReady));
-    __builtin_memcpy(to.bytes, &product, sizeof product);
+    __builtin_memcpy(to.bytes, &matmul, sizeof matmul);
     return [](const GemmReady& ready, const void* a, const void* b, void* c) {
       reinterpret_cast<const Ready*>(ready.bytes)
           ->run(static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c));

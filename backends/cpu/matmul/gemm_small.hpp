@@ -55,11 +55,11 @@ struct ColumnOfTiles {
 /// of half a page apart, such tiles compute only the first rows of C and store the transposed B in a panel;
 /// ordinary tiles compute the other rows from the panel.
 template <class T, AOrder Order>
-class TurningProduct {
+class TurningMatmul {
   static constexpr Index kLanesOf = kLanes<T>, kWidth = kTileVectors * kLanesOf;
 
  public:
-  TurningProduct(Index m, Index n, Index lda, Index ldb, Index ldc)
+  TurningMatmul(Index m, Index n, Index lda, Index ldb, Index ldc)
       : n_(n),
         lda_(lda),
         ldb_(ldb),
@@ -146,12 +146,12 @@ struct Extents {
 /// GEMM by columns of tiles whose heights differ by at most one row. A transposed B is packed on the stack,
 /// so it must be small.
 template <class T, bool Complex, AOrder Order, bool TransB>
-class StraightProduct {
+class StraightMatmul {
   static constexpr Index kWidth = kTileVectors * kLanes<T>, kScalars = Complex ? 2 : 1;
 
  public:
-  explicit StraightProduct(const Extents& of)
-      : StraightProduct(of, near_rows<T, Complex>(of.m, of.width, of.k, of.ldc)) {}
+  explicit StraightMatmul(const Extents& of)
+      : StraightMatmul(of, near_rows<T, Complex>(of.m, of.width, of.k, of.ldc)) {}
 
   void run(const T* a, const T* b, T* c) const {
     alignas(kVectorBytes) T panel[TransB ? kSmallPanel * kWidth : 1];
@@ -170,7 +170,7 @@ class StraightProduct {
   }
 
  private:
-  StraightProduct(const Extents& of, Index near)
+  StraightMatmul(const Extents& of, Index near)
       : of_(of),
         last_((of.width - 1) / kWidth * kWidth),
         whole_(of.m, kWidth, of.lda, of.ldc, near),
@@ -218,21 +218,21 @@ class TransposedMatmul {
   explicit TransposedMatmul(const Extents& of)
       : of_(of),
         steps_{of.stride_a, of.stride_b, of.stride_c},
-        product_(of.m, of.width, of.lda, of.ldb, of.ldc) {}
+        matmul_(of.m, of.width, of.lda, of.ldb, of.ldc) {}
 
-  bool needs_panel() const { return product_.needs_panel(); }
+  bool needs_panel() const { return matmul_.needs_panel(); }
 
   void run(const T* a, const T* b, T* c) const {
-    if (product_.is_one()) return product_.run_each(of_.count, steps_, of_.k, a, b, c, of_.adding);
+    if (matmul_.is_one()) return matmul_.run_each(of_.count, steps_, of_.k, a, b, c, of_.adding);
     alignas(kVectorBytes) T panel[kSmallPanel * kTileVectors * kLanes<T>];
     for (Index q = 0; q < of_.count; ++q, a += of_.stride_a, b += of_.stride_b, c += of_.stride_c)
-      product_.run(of_.k, a, b, panel, c, of_.adding);
+      matmul_.run(of_.k, a, b, panel, c, of_.adding);
   }
 
  private:
   Extents of_;
   TileSteps steps_;  // between members
-  TurningProduct<T, Order> product_;
+  TurningMatmul<T, Order> matmul_;
 };
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

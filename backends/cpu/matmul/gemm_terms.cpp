@@ -1,4 +1,4 @@
-// gemm_terms.cpp - products of many terms, in parts of kMostTerms that are added up in a cascade.
+// gemm_terms.cpp - matmuls of many terms, in parts of kMostTerms that are added up in a cascade.
 #include "cpu/cascade.hpp"
 #include "cpu/matmul/gemm.hpp"
 #include "cpu/matmul/scratch.hpp"
@@ -35,7 +35,7 @@ void add_rows(const GemmCall& call, const GemmRange& range, Index member, const 
 
 }  // namespace
 
-// Members of the batch come one after another. The first part is added to C, if the product is; the others
+// Members of the batch come one after another. The first part is added to C, if the matmul is; the others
 // are made in memory of the thread's own, as rows of as many elements as C's, and added to those before.
 void GemmPlan::multiply_many_terms(const GemmRange& range, const std::byte* a, const std::byte* b,
                                    std::byte* c) const {

@@ -16,14 +16,14 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 enum class AOrder : std::uint8_t { rows, columns };
 
 /// The epilogue in a tile: C = X + scale AB or X - scale AB. `x` is the address for the first tile, with rows
-/// as far apart as those of C; `product`, the destination of AB, has the same layout.
+/// as far apart as those of C; `matmul`, the destination of AB, has the same layout.
 template <class T>
 struct TileUpdate {
   const T* x;
   T scale;
   bool subtract;
   bool past_caches;
-  T* product;  // or null
+  T* matmul;  // or null
 };
 
 /// Distances, in scalars, of A, B and C from one tile to the next.
@@ -66,8 +66,7 @@ TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, c
       bring_near<T, R, V * kVectorBytes>(update->x + (c - first), ldc);
       if (!update->past_caches) {
         bring_near<T, R, V * kVectorBytes>(c, ldc);
-        if (update->product != nullptr)
-          bring_near<T, R, V * kVectorBytes>(update->product + (c - first), ldc);
+        if (update->matmul != nullptr) bring_near<T, R, V * kVectorBytes>(update->matmul + (c - first), ldc);
       }
     }
     Lanes sum[R][V];
@@ -119,18 +118,18 @@ TIDU_GEMM_INLINE void make_tiles(Index count, const TileSteps& steps, Index k, c
     if constexpr (Update) {
       const Vector<T> scale = (update->subtract ? -update->scale : update->scale) - Vector<T>{};
       const T* x = update->x + (c - first);
-      if (update->product != nullptr) {
-        T* product = update->product + (c - first);
+      if (update->matmul != nullptr) {
+        T* matmul = update->matmul + (c - first);
 #pragma GCC unroll 16
-        for (int r = 0; r < R; ++r, product += ldc) {
+        for (int r = 0; r < R; ++r, matmul += ldc) {
 #pragma GCC unroll 8
           for (int v = 0; v < V; ++v) {
             if (Partial && v == V - 1) {
-              store_first<T>(product + v * kLanes<T>, sum[r][v], last_lanes);
+              store_first<T>(matmul + v * kLanes<T>, sum[r][v], last_lanes);
             } else if (update->past_caches) {
-              stream<T>(product + v * kLanes<T>, sum[r][v]);
+              stream<T>(matmul + v * kLanes<T>, sum[r][v]);
             } else {
-              store<T>(product + v * kLanes<T>, sum[r][v]);
+              store<T>(matmul + v * kLanes<T>, sum[r][v]);
             }
           }
         }

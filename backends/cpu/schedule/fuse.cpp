@@ -27,7 +27,7 @@
 #include "cpu/schedule/fusion_limits.hpp"
 #include "cpu/schedule/loops.hpp"
 #include "cpu/schedule/moves_between.hpp"
-#include "cpu/schedule/open_products.hpp"
+#include "cpu/schedule/open_matmuls.hpp"
 #include "cpu/schedule/splat.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
@@ -81,7 +81,7 @@ class Fuser {
   Fuser(const Graph& graph, const std::vector<ValueId>& splats, std::vector<bool>& is_constant, LoopPlan plan,
         const ProgramOptions& options)
       : plan_(std::move(plan)),
-        group_products_(options.group_products),
+        grouped_matmuls_(options.grouped_matmuls && options.group_products),
         fuses_rows_(options.passes.runs(CpuPass::row_fusion)),
         graph_(graph),
         g_(graph.data()),
@@ -90,7 +90,7 @@ class Fuser {
         is_constant_(is_constant),
         made_by_(graph.num_values(), 0),
         extent_(graph.num_values(), Extent::whole),
-        products_(graph),
+        open_matmuls_(graph),
         moves_(graph, roots_, splats, plan_,
                [this](const OperationRecord& record) { return can_fuse(graph_, record); }) {}
 
@@ -122,7 +122,7 @@ class Fuser {
       }
       if (join_row_values(i) || join_rows(i, 0)) continue;
       std::uint32_t node = can_fuse(graph_, record) ? find_fusion(record) : find_fusion_of_reduction(record);
-      if (node == 0 && group_products_) node = product_group(record);
+      if (node == 0 && grouped_matmuls_) node = find_grouped_matmul(record);
       if (node == 0) node = new_node(can_fuse(graph_, record) ? graph_.type(result).size() : 0);
       join(node, i);
     }
@@ -223,16 +223,16 @@ class Fuser {
     nodes_[node].can_have_rows = false;
     return node;
   }
-  // The node where the product stands with others, or will stand; 0 where it is no such product.
-  std::uint32_t product_group(const OperationRecord& record) {
-    if (!OpenProducts::takes(graph_, record)) return 0;
+  // The node where the matmul stands with others, or will stand; 0 where it is no such matmul.
+  std::uint32_t find_grouped_matmul(const OperationRecord& record) {
+    if (!OpenMatmuls::takes(graph_, record)) return 0;
     const auto is_open = [&](std::uint32_t node) { return this->is_open(node); };
-    std::uint32_t node = products_.find(record, last_maker(record), is_open);
+    std::uint32_t node = open_matmuls_.find(record, last_maker(record), is_open);
     if (node == 0) {
       node = new_node(0);
-      products_.add(record, node);
+      open_matmuls_.add(record, node);
     }
-    nodes_[node].products = true;
+    nodes_[node].grouped_matmul = true;
     return node;
   }
   // Of operations with two operands that fusions take, those that pick rows are not element by element.
@@ -416,9 +416,9 @@ class Fuser {
         schedule.nodes.push_back({NodeKind::fusion, static_cast<std::uint32_t>(node.columns),
                                   static_cast<std::uint32_t>(node.operations.size() + 1)});
       }
-      if (node.products && node.operations.size() > 1) {
+      if (node.grouped_matmul && node.operations.size() > 1) {
         schedule.nodes.push_back(
-            {NodeKind::product_group, 0, static_cast<std::uint32_t>(node.operations.size() + 1)});
+            {NodeKind::grouped_matmul, 0, static_cast<std::uint32_t>(node.operations.size() + 1)});
       }
       for (const std::uint32_t operation : node.operations)
         schedule.nodes.push_back({NodeKind::operation, operation, 1});
@@ -428,7 +428,7 @@ class Fuser {
   }
 
   LoopPlan plan_;
-  const bool group_products_;
+  const bool grouped_matmuls_;
   const bool fuses_rows_;
   const Graph& graph_;
   const GraphData& g_;
@@ -442,7 +442,7 @@ class Fuser {
   std::unordered_map<ValueId, std::uint32_t> waits_;  // by result: the operation
   std::size_t first_open_ = 1;                        // fusions before it are in front of a barrier
   std::unordered_map<std::int64_t, std::uint32_t> last_fusion_;  // by number of elements
-  OpenProducts products_;
+  OpenMatmuls open_matmuls_;
   MovesBetween moves_;
 };
 

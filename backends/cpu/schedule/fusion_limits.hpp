@@ -27,7 +27,7 @@ constexpr bool reads_rows(RowStep::Kind kind) {
 /// Delays matmuls: a matmul that has one reader, an element-wise fusion, and whose result is large and not
 /// smaller than its operands together is moved right before that fusion. The two can then run as one step,
 /// and the result, unless it is an output, is live for a shorter time.
-Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
-                        const std::vector<ValueId>& splats);
+Schedule delay_matmuls(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
+                       const std::vector<ValueId>& splats);
 
 }  // namespace tidu::passes

@@ -29,16 +29,16 @@ struct Traffic {
   std::size_t packed = 0;    // of `boundary`, what is copied because its parts are not contiguous
   std::size_t line = std::size_t{1} << 32;  // bytes of one point that lie side by side there, at least
   std::int64_t longest = 0;                 // elements for one point, of what is made
-  double work = 0;                          // of products: bytes that are moved in the time that they take
-  bool products = false;
-  std::int64_t thinnest = std::int64_t{1} << 32;  // rows, or terms, of a product that are of one point
+  double work = 0;                          // of matmuls: bytes that are moved in the time that they take
+  bool matmuls = false;
+  std::int64_t thinnest = std::int64_t{1} << 32;  // rows, or terms, of a matmul that are of one point
   bool structure = false;                         // something that a fusion cannot do
 };
 
 // The work of matmuls, by operation of a graph whose axes are classified.
-class ProductCosts {
+class MatmulCosts {
  public:
-  ProductCosts(const Graph& graph, const AxisClasses& classes) : graph_(graph), classes_(classes) {}
+  MatmulCosts(const Graph& graph, const AxisClasses& classes) : graph_(graph), classes_(classes) {}
 
   double terms_of(std::uint32_t operation) const {
     const auto made = static_cast<double>(graph_.type(graph_.operation(operation).output()).size());
@@ -179,8 +179,8 @@ class LoopMaker {
     loop = std::move(longer);
     if (loop.extent % block != 0) loop.rest = program(loop, loop.extent % block);
   }
-  // Is it a product of which a share is added to something, or subtracted, and no more? What does both at
-  // once writes no product, and may write the sum over what it is added to.
+  // Is it a matmul of which a share is added to something, or subtracted, and no more? What does both at
+  // once writes no matmul, and may write the sum over what it is added to.
   bool is_update() const {
     constexpr double max_terms = 256;  // as in cpu/matmul/gemm.hpp
     if (operations_.size() != 3) return false;
@@ -205,7 +205,7 @@ class LoopMaker {
     const double line = static_cast<double>(traffic_.line) * static_cast<double>(block);
     return static_cast<double>(traffic_.packed) * std::max(1.0, whole_line / std::max(line, 1.0));
   }
-  // What others than products read whole they read once; what floats is made of it in each block.
+  // What others than matmuls read whole they read once; what floats is made of it in each block.
   void read_whole(ValueId operand) {
     std::vector<ValueId> waiting{operand};
     while (!waiting.empty()) {
@@ -230,7 +230,7 @@ class LoopMaker {
       const Primitive& primitive = *record.op->primitive;
       const Role& role = c_.roles.of[index];
       if (primitive.has_trait(Trait::product)) {
-        traffic_.products = true;
+        traffic_.matmuls = true;
         traffic_.thinnest =
             std::min(traffic_.thinnest, std::max<std::int64_t>(1, costs_.rows_of_point(index, role.factor)));
         traffic_.work += costs_.work_of(index);
@@ -291,14 +291,14 @@ class LoopMaker {
            (is_any_of(c_.graph.operation(operation), prim::slice, prim::pad) || roll_of(c_.graph, operation));
   }
   // What others than element-wise operations of the loop read; and may one fusion do all that is light? Of
-  // loops with products, blocks are chosen as if it did not.
+  // loops with matmuls, blocks are chosen as if it did not.
   void find_heavy() {
     std::size_t light = 0;
-    bool products = false;
+    bool matmuls = false;
     for (const std::uint32_t index : operations_) {
       const OperationRecord& record = g_.operations[index];
       if (record.op->primitive->has_trait(Trait::view)) continue;
-      products = products || record.op->primitive->has_trait(Trait::product);
+      matmuls = matmuls || record.op->primitive->has_trait(Trait::product);
       if (is_light(index)) ++light;
       if (record.op->primitive->has_trait(Trait::elementwise)) continue;
       const bool lines = makes_lines(index);
@@ -308,7 +308,7 @@ class LoopMaker {
         if (!lines || producer >= g_.operations.size() || !makes_lines(producer)) heavy_.insert(id);
       }
     }
-    one_fusion_ = c_.options.fuse && !products && light <= max_in_fusion;
+    one_fusion_ = c_.options.fuse && !matmuls && light <= max_in_fusion;
   }
 
   // Bytes alive at once in a block: some of what is made, and the ends.
@@ -319,10 +319,10 @@ class LoopMaker {
   std::int64_t points_in(std::size_t bytes) const {
     return std::max(least(), static_cast<std::int64_t>(static_cast<double>(bytes) / bytes_of(1)));
   }
-  // Products of fewer rows take longer for each.
+  // Matmuls of fewer rows take longer for each.
   std::int64_t least() const {
     constexpr std::int64_t rows = 16;
-    return traffic_.products ? (rows + traffic_.thinnest - 1) / traffic_.thinnest : 1;
+    return traffic_.matmuls ? (rows + traffic_.thinnest - 1) / traffic_.thinnest : 1;
   }
   // Blocks of about one length.
   std::int64_t even(std::int64_t block) const {
@@ -359,7 +359,7 @@ class LoopMaker {
     const double cost = 3 * sums * (sums <= 1 << 15 ? 0.1 : sums <= 1 << 19 ? 0.5 : 1);
     // Beside a block no more stays near the core of what it reads whole.
     const double again = traffic_.whole <= std::size_t{1} << 19 ? 0 : static_cast<double>(traffic_.whole);
-    // Smaller products take longer by something like this.
+    // Smaller matmuls take longer by something like this.
     const double smaller = 0.1 * traffic_.work;
     return 2 * worth * static_cast<double>(traffic_.within) - smaller - 2 * packing(block) -
            blocks * (cost + again + each_block);
@@ -368,11 +368,11 @@ class LoopMaker {
   std::int64_t choose_block() {
     const bool always = c_.options.loop_bytes == 0;
     std::int64_t chosen = 0;
-    // Where products take most of the time, smaller ones cost more than is spared.
+    // Where matmuls take most of the time, smaller ones cost more than is spared.
     constexpr std::size_t large = 8;
-    if (!always && traffic_.products && traffic_.within < large * (traffic_.sums + traffic_.packed)) return 0;
+    if (!always && traffic_.matmuls && traffic_.within < large * (traffic_.sums + traffic_.packed)) return 0;
     // Along one point what belongs to the point is one element, and all else is one array after another.
-    if (!traffic_.products && traffic_.longest >= longest_point && gain(1) > 0) {
+    if (!traffic_.matmuls && traffic_.longest >= longest_point && gain(1) > 0) {
       // Of blocks as they become if row fusions do most of it.
       gain_ = gain(c_.options.fuse ? std::min(rows_of_block, c_.roles.extent) : 1);
       return 1;
@@ -404,13 +404,13 @@ class LoopMaker {
 
   std::shared_ptr<const Program> program(BlockedLoop& loop, std::int64_t block) {
     ProgramOptions options = c_.options;
-    options.block = options.group_products = false;  // the threads have other blocks to do
+    options.block = options.grouped_matmuls = false;  // the threads have other blocks to do
     return std::make_shared<const Program>(Program::make(loop_body(c_, operations_, block, loop), options));
   }
 
   const LoopContext& c_;
   const GraphData& g_;
-  const ProductCosts costs_;
+  const MatmulCosts costs_;
   const std::vector<std::uint32_t>& operations_;
   BlockedLoop loop_;
   Traffic traffic_;

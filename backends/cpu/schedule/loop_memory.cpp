@@ -8,7 +8,7 @@
 namespace tidu::passes {
 namespace {
 
-// Does a product sum along the innermost axis of its second operand?
+// Does a matmul sum along the innermost axis of its second operand?
 bool sums_along_rows(const OperationRecord& record, std::span<const Type> operands, Type result) {
   Factors factors;
   const Op op = Op::of(record.op);
@@ -23,7 +23,7 @@ bool sums_along_rows(const OperationRecord& record, std::span<const Type> operan
   return false;
 }
 
-// What products of the blocks read whole, and so have in a better order.
+// What matmuls of the blocks read whole, and so have in a better order.
 std::size_t prepared_bytes(const BlockedLoop& loop) {
   const Graph& graph = loop.body->graph();
   const GraphData& g = graph.data();

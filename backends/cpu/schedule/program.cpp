@@ -34,8 +34,7 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
     data->schedule =
         passes::rematerialize_values(data->graph, std::move(data->schedule), data->roots, data->splats);
   if (options.fuse && options.passes.runs(CpuPass::delay_matmuls))
-    data->schedule =
-        passes::delay_products(data->graph, std::move(data->schedule), data->roots, data->splats);
+    data->schedule = passes::delay_matmuls(data->graph, std::move(data->schedule), data->roots, data->splats);
   data->plan = passes::assign_slots(data->graph, data->schedule, is_constant, data->roots, data->splats,
                                     options.in_place);
   for (const BlockedLoop& loop : data->schedule.loops)

@@ -24,21 +24,21 @@ Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_con
   return schedule;
 }
 
-Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
-                        const std::vector<ValueId>& splats) {
+Schedule delay_matmuls(const Graph& graph, Schedule schedule, const std::vector<ValueId>& roots,
+                       const std::vector<ValueId>& splats) {
   constexpr std::size_t large = std::size_t{1} << 16;  // bytes
   const std::vector<ScheduleNode>& nodes = schedule.nodes;
-  std::vector<std::uint32_t> products;  // positions
+  std::vector<std::uint32_t> matmuls;  // positions
   for (std::uint32_t i = 0; i < nodes.size(); i += nodes[i].size) {
     if (nodes[i].kind != NodeKind::operation) continue;
-    const Operation product = graph.operation(nodes[i].index);
-    if (!product.primitive().has_trait(Trait::product) || product.num_outputs() != 1) continue;
+    const Operation matmul = graph.operation(nodes[i].index);
+    if (!matmul.primitive().has_trait(Trait::product) || matmul.num_outputs() != 1) continue;
     std::size_t bytes = 0;
-    for (const ValueId id : product.inputs()) bytes += graph.type(id).bytes();
-    const std::size_t made = graph.type(product.output()).bytes();
-    if (made >= large && made >= bytes) products.push_back(i);
+    for (const ValueId id : matmul.inputs()) bytes += graph.type(id).bytes();
+    const std::size_t made = graph.type(matmul.output()).bytes();
+    if (made >= large && made >= bytes) matmuls.push_back(i);
   }
-  if (products.empty()) return schedule;
+  if (matmuls.empty()) return schedule;
 
   constexpr std::uint32_t several = no_index - 1;
   std::vector<std::uint32_t> reader(graph.num_values(), no_index);
@@ -46,9 +46,9 @@ Schedule delay_products(const Graph& graph, Schedule schedule, const std::vector
   for (std::uint32_t i = 0; i < nodes.size(); i += nodes[i].size) {
     for (const ValueId id : values[i].operands) reader[id] = reader[id] == no_index ? i : several;
   }
-  std::vector<std::uint32_t> before(nodes.size(), no_index);  // by position of a fusion: that of its product
+  std::vector<std::uint32_t> before(nodes.size(), no_index);  // by position of a fusion: that of its matmul
   std::vector<bool> moves(nodes.size(), false);
-  for (const std::uint32_t i : products) {
+  for (const std::uint32_t i : matmuls) {
     const std::uint32_t fusion = reader[graph.operation(nodes[i].index).output()];
     if (fusion >= several || fusion == i + 1 || nodes[fusion].kind != NodeKind::fusion ||
         nodes[fusion].index != 0 || before[fusion] != no_index)

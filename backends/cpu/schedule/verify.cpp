@@ -97,7 +97,7 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
     }
     for (const ValueId id : results) write(id);
     // What one of them writes while others still read must not be what they read.
-    if (schedule.nodes[node].kind == NodeKind::product_group) {
+    if (schedule.nodes[node].kind == NodeKind::grouped_matmul) {
       for (std::size_t k = node + 1; k < node + schedule.nodes[node].size; ++k) {
         const std::uint32_t index = schedule.nodes[k].index;
         for (const ValueId id : graph.operation(index).inputs()) read(id, describe_operation(graph, index));

@@ -21,7 +21,7 @@
 
 #include "cpu/is_any_of.hpp"
 #include "cpu/layout.hpp"
-#include "cpu/matmul/product_places.hpp"
+#include "cpu/matmul/strided_matmul.hpp"
 #include "cpu/schedule/splat.hpp"
 #include "cpu/steps/concat_map.hpp"
 #include "cpu/steps/step_passes.hpp"
@@ -52,17 +52,17 @@ class MoveFinder {
         program_(steps.program()),
         graph_(steps.graph()),
         unmade_(program_),
-        products_(steps.call_site().fixed.empty()) {}
+        matmuls_(steps.call_site().fixed.empty()) {}
 
   Moves find() {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
-    std::vector<std::size_t> movers, products;  // positions
+    std::vector<std::size_t> movers, matmuls;  // positions
     for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
       if (nodes[i].kind != NodeKind::operation) continue;
       if (is_move(nodes[i].index)) movers.push_back(i);
-      if (is_product(nodes[i].index)) products.push_back(i);
+      if (is_matmul(nodes[i].index)) matmuls.push_back(i);
     }
-    if (movers.empty() || movers.size() + products.size() < 2) return {};
+    if (movers.empty() || movers.size() + matmuls.size() < 2) return {};
     for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
       for (const ValueId id : steps_.at(i).values.operands) readers_[id].push_back(i);
     }
@@ -95,8 +95,8 @@ class MoveFinder {
         moves.steps.push_back(step_of(i));
       }
     }
-    for (const std::size_t i : products) {
-      if (reads_left_out(nodes[i].index) || targets_.count(i) != 0) moves.steps.push_back(product_step(i));
+    for (const std::size_t i : matmuls) {
+      if (reads_left_out(nodes[i].index) || targets_.count(i) != 0) moves.steps.push_back(matmul_step(i));
     }
     return moves;
   }
@@ -105,12 +105,12 @@ class MoveFinder {
   bool is_move(std::uint32_t index) const {
     return has_concat_map(graph_, index) && steps_.can_replan(index);
   }
-  bool is_product(std::uint32_t index) const {
-    return products_ && is_any_of(graph_.operation(index), prim::dot_general) && steps_.can_replan(index);
+  bool is_matmul(std::uint32_t index) const {
+    return matmuls_ && is_any_of(graph_.operation(index), prim::dot_general) && steps_.can_replan(index);
   }
   // Bytes of what moves make for others, by what it comes from.
   void find_moved(const std::vector<std::size_t>& movers) {
-    if (!products_) return;
+    if (!matmuls_) return;
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
     const auto moves = [&](std::size_t node) {
       return nodes[node].kind == NodeKind::operation && is_move(nodes[node].index);
@@ -151,8 +151,8 @@ class MoveFinder {
     std::int64_t copied = 0;
     for (const std::size_t node : readers->second) {
       const ScheduleNode& at = program_.schedule().nodes[node];
-      if (at.kind == NodeKind::operation && is_product(at.index)) {
-        if (!plan_product(node, {})) return false;
+      if (at.kind == NodeKind::operation && is_matmul(at.index)) {
+        if (!plan_matmul(node, {})) return false;
         continue;
       }
       if (at.kind != NodeKind::operation || !is_move(at.index)) return false;
@@ -174,14 +174,14 @@ class MoveFinder {
                        [&](ValueId id) { return unmade_.contains(program_.roots()[id]); });
   }
 
-  // Where a product's result goes.
+  // Where a matmul's result goes.
   struct Target {
     ValueId made = no_index;  // of what a move would make
     bool first = false;       // of those that make it
     AccessMap places;
     bool add_zero = false;
   };
-  std::optional<MoveStep> plan_product(std::size_t node, const Target& target) const {
+  std::optional<MoveStep> plan_matmul(std::size_t node, const Target& target) const {
     const Operation operation = graph_.operation(program_.schedule().nodes[node].index);
     const Op op = operation.op();
     const std::array in{graph_.type(operation.inputs()[0]), graph_.type(operation.inputs()[1])};
@@ -202,13 +202,13 @@ class MoveFinder {
       step.results.clear();
       (target.first ? step.results : step.operands).push_back(target.made);
     }
-    step.plan = plan_placed_product({op, in, out, steps_.options().threads}, places);
+    step.plan = plan_strided_matmul({op, in, out, steps_.options().threads}, places);
     if (!step.plan) return std::nullopt;
     return step;
   }
-  MoveStep product_step(std::size_t node) const {
+  MoveStep matmul_step(std::size_t node) const {
     const auto target = targets_.find(node);
-    return *plan_product(node, target == targets_.end() ? Target{} : target->second);
+    return *plan_matmul(node, target == targets_.end() ? Target{} : target->second);
   }
 
   // Does nothing else than that move read the value, by way of what is left out perhaps?
@@ -259,7 +259,7 @@ class MoveFinder {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
     const std::uint32_t index = nodes[mover].index;
     const ValueId made = graph_.operation(index).output();
-    const std::optional<ConcatMap> parts = products_ ? unmade_.result_of(index) : std::nullopt;
+    const std::optional<ConcatMap> parts = matmuls_ ? unmade_.result_of(index) : std::nullopt;
     if (!parts || parts->size() > max_pieces || graph_.type(made).bytes() > steps_.max_kept()) return false;
     const std::vector<std::int64_t> to = strides_of(graph_.type(made));
     std::vector<std::pair<std::size_t, Target>> targets;
@@ -277,7 +277,7 @@ class MoveFinder {
         from = *summand;
         node = node_of(from);
       }
-      if (node == nodes.size() || nodes[node].kind != NodeKind::operation || !is_product(nodes[node].index) ||
+      if (node == nodes.size() || nodes[node].kind != NodeKind::operation || !is_matmul(nodes[node].index) ||
           targets_.count(node) != 0)
         return false;
       Target target{made, false, {}, add_zero};
@@ -307,7 +307,7 @@ class MoveFinder {
     targets[0].second.first = true;
     for (std::size_t i = 0; i < targets.size(); ++i) {
       if (i > 0 && targets[i].first == targets[i - 1].first) return false;
-      if (targets[i].second.add_zero != add_zero || !plan_product(targets[i].first, targets[i].second))
+      if (targets[i].second.add_zero != add_zero || !plan_matmul(targets[i].first, targets[i].second))
         return false;
     }
     targets_.insert(targets.begin(), targets.end());
@@ -326,11 +326,11 @@ class MoveFinder {
   const Program& program_;
   const Graph& graph_;
   ElidedValues unmade_;               // values that are elided
-  const bool products_;               // may matmuls take part? Not those that prepare fixed operands
+  const bool matmuls_;                // may matmuls take part? Not those that prepare fixed operands
   std::vector<std::size_t> node_of_;  // by operation
   std::unordered_map<ValueId, std::vector<std::size_t>> readers_;  // of no outputs
   std::unordered_map<ValueId, std::size_t> moved_;                 // see find_moved
-  std::unordered_map<std::size_t, Target> targets_;                // by node: of products
+  std::unordered_map<std::size_t, Target> targets_;                // by node: of matmuls
 };
 
 }  // namespace

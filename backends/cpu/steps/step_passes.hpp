@@ -23,7 +23,7 @@ void gather_prologues(StepGraph& steps);
 /// Fusions read slices, pads, broadcasts, iotas and rolls through access maps: see Note [Lines] in
 /// fusion/fused.cpp.
 void fused_loads(StepGraph& steps);
-/// x + c AB in the matmul's tiles: see Note [Updates] in matmul/product_update.hpp.
+/// x + c AB in the matmul's tiles: see Note [Updates] in matmul/matmul_epilogue.hpp.
 void matmul_epilogues(StepGraph& steps);
 /// Layout operations and matmuls read and write through access maps: see Note [Moves] in copy_elision.cpp.
 void copy_elision(StepGraph& steps);

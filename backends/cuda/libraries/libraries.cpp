@@ -8,7 +8,7 @@
 #include "cuda/libraries/library_calls.hpp"
 #include "cuda/libraries/library_collectives.hpp"
 #include "cuda/libraries/library_convolutions.hpp"
-#include "cuda/libraries/library_products.hpp"
+#include "cuda/libraries/library_matmul.hpp"
 #include "cuda/libraries/library_solver.hpp"
 #include "cuda/libraries/library_sorting.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 class ToolkitLibraries final : public Libraries {
  public:
   bool run(const GemmStep& step, const Bindings& at, Stream stream) override {
-    return products_.run(step, at, stream);
+    return matmuls_.run(step, at, stream);
   }
 
   void run(const ConvolutionStep& step, const Bindings& at, Stream stream) override {
@@ -75,7 +75,7 @@ class ToolkitLibraries final : public Libraries {
 
   // Some solvers wait for the device, and each stream has handles of its own.
   bool can_capture(const Step& step) const override {
-    if (std::holds_alternative<GemmStep>(step)) products_.prepare();
+    if (std::holds_alternative<GemmStep>(step)) matmuls_.prepare();
     if (std::holds_alternative<ConvolutionStep>(step)) convolutions_.prepare();
     return !std::holds_alternative<SolverStep>(step);
   }
@@ -94,7 +94,7 @@ class ToolkitLibraries final : public Libraries {
   std::mutex joined_mutex_;
   std::vector<void*> joined_;
   std::atomic<std::size_t> num_joined_{0};
-  mutable ProductLibrary products_;  // made ready where something is going to be captured
+  mutable MatmulLibrary matmuls_;  // made ready where something is going to be captured
   mutable ConvolutionLibrary convolutions_;
   mutable SolverLibrary solver_;
 };

@@ -1,6 +1,6 @@
-// convolution_rules.cpp - conv_general_dilated as products of matrices: what each window meets is copied into
-// a row (or a column) of a matrix, whose product with the kernel is the result. Where no library multiplies
-// (integers), and where products would be too small (many groups of few results), each element of the result
+// convolution_rules.cpp - conv_general_dilated as matmuls: what each window meets is copied into
+// a row (or a column) of a matrix, whose matmul with the kernel is the result. Where no library multiplies
+// (integers), and where matmuls would be too small (many groups of few results), each element of the result
 // is summed up by a thread. cuDNN does some of them where it is asked to (convolution_match.cpp).
 //
 // Windows are counted w = (batch, places of the result), terms of a sum t = (feature, places of the kernel)
@@ -214,7 +214,7 @@ class PatchMatmuls {
   Patches place_patches();
   void append_places_last(const Patches& patches, std::int64_t first, std::int64_t entries);
   void append_features_last(const Patches& patches, std::int64_t first, std::int64_t windows);
-  Products products() const;
+  Matmuls matmuls() const;
   void append_order();
 
   Plan& plan_;
@@ -279,8 +279,8 @@ void PatchMatmuls::append() {
   if (!ordered_) append_order();
 }
 
-Products PatchMatmuls::products() const {
-  Products p;
+Matmuls PatchMatmuls::matmuls() const {
+  Matmuls p;
   p.dtype = dtype_;
   p.k = terms_;
   return p;
@@ -288,7 +288,7 @@ Products PatchMatmuls::products() const {
 
 // For each group the kernel times patches, a matrix for each batch entry.
 void PatchMatmuls::append_places_last(const Patches& patches, std::int64_t first, std::int64_t entries) {
-  Products p = products();
+  Matmuls p = matmuls();
   p.batch = entries;
   p.m = s_.results;
   p.n = s_.windows;
@@ -303,13 +303,13 @@ void PatchMatmuls::append_places_last(const Patches& patches, std::int64_t first
     p.a = moved(kernel_.at, g * kernel_.group, dtype_);
     p.b = moved(patches.at, g * patches.group, dtype_);
     p.out = moved(out_, first * p.out_matrix + g * s_.results * s_.windows, dtype_);
-    append_products(plan_, p, request_);
+    append_matmuls(plan_, p, request_);
   }
 }
 
 // Patches times the kernel, a matrix for each group.
 void PatchMatmuls::append_features_last(const Patches& patches, std::int64_t first, std::int64_t windows) {
-  Products p = products();
+  Matmuls p = matmuls();
   p.batch = s_.groups;
   p.m = windows;
   p.n = s_.results;
@@ -324,7 +324,7 @@ void PatchMatmuls::append_features_last(const Patches& patches, std::int64_t fir
   p.out = moved(out_, first * s_.windows * features_, dtype_);
   p.out_row = features_;
   p.out_matrix = s_.results;
-  append_products(plan_, p, request_);
+  append_matmuls(plan_, p, request_);
 }
 
 // From (batch, places, feature) to the order of the result's axes.

@@ -1,4 +1,4 @@
-// epilogues.cpp - products and the additions that follow them.
+// epilogues.cpp - matmuls and the additions that follow them.
 #include "cuda/rules/epilogues.hpp"
 
 #include <optional>
@@ -41,14 +41,14 @@ class Finder {
     for (const ValueId id : graph.outputs()) ++reads_[roots[id]];
   }
 
-  std::optional<BiasedProduct> find(const Operation& sum) const {
+  std::optional<BiasedMatmul> find(const Operation& sum) const {
     if (sum.name() != "add") return std::nullopt;
     const DType dtype = graph_.type(sum.output()).dtype();
     if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return std::nullopt;
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-      const ValueId product = roots_[sum.input(side)], bias = bias_of(sum.input(1 - side));
-      if (graph_.type(product).dtype() != dtype || graph_.type(bias).dtype() != dtype) continue;
-      std::optional<BiasedProduct> found = plan(product, bias);
+      const ValueId matmul = roots_[sum.input(side)], bias = bias_of(sum.input(1 - side));
+      if (graph_.type(matmul).dtype() != dtype || graph_.type(bias).dtype() != dtype) continue;
+      std::optional<BiasedMatmul> found = plan(matmul, bias);
       if (found) return found;
     }
     return std::nullopt;
@@ -66,22 +66,21 @@ class Finder {
     return repeats_whole(operation.op(), graph_.type(x), graph_.type(root)) ? roots_[x] : root;
   }
 
-  std::optional<BiasedProduct> plan(ValueId product, ValueId bias) const {
-    const auto producer = graph_.producer(product);
-    if (!producer || reads_[product] != 1) return std::nullopt;
+  std::optional<BiasedMatmul> plan(ValueId matmul, ValueId bias) const {
+    const auto producer = graph_.producer(matmul);
+    if (!producer || reads_[matmul] != 1) return std::nullopt;
     const Operation operation = graph_.operation(*producer);
     if (operation.name() != "dot_general") return std::nullopt;
     std::vector<Type> in;
     for (const ValueId id : operation.inputs()) in.push_back(graph_.type(id));
-    const Type out = graph_.type(product);
+    const Type out = graph_.type(matmul);
     const Op op = operation.op();
-    BiasedProduct found{
-        *producer, bias,
-        plan_operation({op, in, std::span(&out, 1), options_.multiprocessors, options_.tf32})};
+    BiasedMatmul found{*producer, bias,
+                       plan_operation({op, in, std::span(&out, 1), options_.multiprocessors, options_.tf32})};
     if (!found.plan.supported || found.plan.steps.empty()) return std::nullopt;
     auto* const step = std::get_if<GemmStep>(&found.plan.steps.back());
     // One matrix in one call: a batch that is too large for a call may end with a call for one.
-    if (step == nullptr || step->m * step->n != graph_.type(product).size()) return std::nullopt;
+    if (step == nullptr || step->m * step->n != graph_.type(matmul).size()) return std::nullopt;
     if (step->n != graph_.type(bias).size()) return std::nullopt;
     if (step->n == 1 || step->k == 1) return std::nullopt;  // no matrices that a library is made for
     step->has_bias = true;
@@ -97,15 +96,14 @@ class Finder {
 
 }  // namespace
 
-std::map<std::uint32_t, BiasedProduct> find_biased_products(const Graph& graph,
-                                                            std::span<const ValueId> roots,
-                                                            const std::vector<bool>& needed,
-                                                            const NodeOptions& options) {
+std::map<std::uint32_t, BiasedMatmul> find_biased_matmuls(const Graph& graph, std::span<const ValueId> roots,
+                                                          const std::vector<bool>& needed,
+                                                          const NodeOptions& options) {
   const Finder finder(graph, roots, needed, options);
-  std::map<std::uint32_t, BiasedProduct> found;
+  std::map<std::uint32_t, BiasedMatmul> found;
   for (std::uint32_t i = 0; i < graph.num_operations(); ++i) {
     if (!needed[i]) continue;
-    if (std::optional<BiasedProduct> one = finder.find(graph.operation(i))) found.emplace(i, std::move(*one));
+    if (std::optional<BiasedMatmul> one = finder.find(graph.operation(i))) found.emplace(i, std::move(*one));
   }
   return found;
 }

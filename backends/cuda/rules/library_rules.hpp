@@ -5,16 +5,16 @@
 
 namespace tidu::cuda_detail {
 
-RuleTable product_rules();
+RuleTable matmul_rules();
 RuleTable convolution_rules();
 RuleTable sorting_rules();
 RuleTable factorization_rules();
 RuleTable spectral_rules();
 RuleTable collective_rules();
 
-/// A batch of products of matrices, its operands as they lie: strides in elements between matrices, rows and
+/// A batch of matmuls, its operands as they lie: strides in elements between matrices, rows and
 /// columns of A (m × k), B (k × n) and the result, all of whose columns lie next to each other.
-struct Products {
+struct Matmuls {
   DType dtype = DType::f32;
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   std::int64_t a_matrix = 0, a_row = 0, a_column = 0;
@@ -27,9 +27,9 @@ struct Products {
 bool lies_as_matrix(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column);
 /// The kernel that does a step whose dtype or shape the library has no algorithm for, a thread for each
 /// element.
-Launch own_product(const GemmStep& step, int multiprocessors);
-/// Adds the products: a GemmStep, or a kernel for integers.
-void append_products(Plan& plan, const Products& products, const PlanRequest& like);
+Launch own_matmul(const GemmStep& step, int multiprocessors);
+/// Adds the matmuls: a GemmStep, or a kernel for integers.
+void append_matmuls(Plan& plan, const Matmuls& matmuls, const PlanRequest& like);
 
 /// Adds the convolution as a step of cuDNN's, if it is one: one that a layer has, or its gradients. False,
 /// and nothing, where it is another.

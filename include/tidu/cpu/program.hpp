@@ -31,6 +31,8 @@ struct ProgramOptions : OptimizeOptions {
   bool block = true;
   /// Schedule equal independent matmuls side by side if each is too small to use several threads. Part of
   /// `fuse`.
+  bool grouped_matmuls = true;
+  /// The former name of `grouped_matmuls`, deprecated: matmuls are grouped if both are true.
   bool group_products = true;
   /// Turn pads and rolls that element-wise operations read into offset views of whole arrays and a select,
   /// together with the element-wise work on slices before them. Part of `fuse`.

@@ -2,7 +2,7 @@
 //
 // The tree is stored flat, in pre-order: the children of a node follow it, and `size` counts the node and its
 // descendants. Leaves are operations and tiled loops. A fusion runs its operations element by
-// element, a grouped matmul (product_group) runs its matmuls side by side, and a tiled loop (blocked_loop)
+// element, a grouped matmul runs its matmuls side by side, and a tiled loop (blocked_loop)
 // runs a program of its own for each block of an axis.
 #pragma once
 
@@ -23,14 +23,15 @@ enum class NodeKind : std::uint8_t {
   operation,  ///< one operation of the graph
   fusion,     ///< element-wise operations with the broadcasts and reductions at their edges; values between
               ///< them have no memory
-  blocked_loop,   ///< a tiled loop: operations that run on one block of an axis after another, as programs of
-                  ///< the block's size
-  product_group,  ///< a grouped matmul: equal small independent matmuls, in any order or at the same time
-  fused_group [[deprecated("use fusion")]] = fusion  ///< the former name
+  blocked_loop,  ///< a tiled loop: operations that run on one block of an axis after another, as programs of
+                 ///< the block's size
+  grouped_matmul,  ///< equal small independent matmuls, in any order or at the same time
+  fused_group [[deprecated("use fusion")]] = fusion,                   ///< the former name
+  product_group [[deprecated("use grouped_matmul")]] = grouped_matmul  ///< the former name
 };
 /// The kind in words.
 constexpr std::string_view to_string(NodeKind kind) {
-  constexpr std::string_view names[] = {"operation", "fusion", "blocked loop", "product group"};
+  constexpr std::string_view names[] = {"operation", "fusion", "blocked loop", "grouped matmul"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -123,7 +123,7 @@ Graph layers(std::int64_t steps, std::int64_t rows, std::int64_t width) {
                            ops::reduce_sum(ops::sin(results[1]), {0, 1}))});
 }
 
-TEST_CASE("cond: in a loop, with products, and gradients of both modes") {
+TEST_CASE("cond: in a loop, with matmuls, and gradients of both modes") {
   std::mt19937_64 random(2);
   for (const auto& [rows, width] : {std::pair<std::int64_t, std::int64_t>{2, 3}, {5, 33}}) {
     const Graph f = layers(9, rows, width);

@@ -61,7 +61,7 @@ std::vector<ReadElements> reads_of(const Graph& graph) {
 }
 
 // The demanded elements matter only for matmuls and scatters.
-Value of_product(GraphBuilder& g, const char* name, const Shape& shape) {
+Value of_matmul(GraphBuilder& g, const char* name, const Shape& shape) {
   const Value x = g.input(name, {f64, {num_elements(shape), 2}});
   return ops::reshape(ops::dot_general(x, x, {{1}, {1}, {0}, {0}}), shape);
 }
@@ -71,7 +71,7 @@ Value of_product(GraphBuilder& g, const char* name, const Shape& shape) {
 TEST_CASE("[matmuls] elements that slices drop from scattered sums, and dead values, are not demanded") {
   for (const bool drops : {false, true}) {
     GraphBuilder g;
-    const Value u = of_product(g, "u", {2, 3, 3}), w = of_product(g, "w", {2, 9});
+    const Value u = of_matmul(g, "u", {2, 3, 3}), w = of_matmul(g, "w", {2, 9});
     const Value updates = ops::neg(u) + ops::reshape(w, {2, 3, 3});
     const Value zeros = ops::full(g, {f64, {2, drops ? 6 : 7}}, 0.0);
     const Value sums = ops::scatter_add(zeros, ops::constant(g, places(3, drops ? -1 : 6)), updates, 1,
@@ -94,7 +94,7 @@ TEST_CASE("[matmuls] elements that takes leave out are not demanded") {
   const auto read_of = [](const std::vector<std::int32_t>& which, const char* mode, Shape shape,
                           std::int64_t axis, bool slices) {
     GraphBuilder g;
-    const Value x = of_product(g, "x", shape);
+    const Value x = of_matmul(g, "x", shape);
     const Literal indices = Literal::of<std::int32_t>({i32, {std::ssize(which)}}, which);
     Value y = ops::take(ops::neg(x), ops::constant(g, indices), axis, mode);
     Ints begin(y.rank(), 0), end = y.shape();
@@ -122,17 +122,17 @@ TEST_CASE(
     "scatters") {
   const std::int64_t n = 1 << 18, readers = 40;
   const std::vector<std::int32_t> first_two{0, 1};
-  for (const bool of_products : {false, true}) {
+  for (const bool of_matmuls : {false, true}) {
     GraphBuilder g;
-    const Value x = of_products ? of_product(g, "x", {n}) : g.input("x", {f64, {n}});
-    const Value few = ops::neg(of_product(g, "y", {8})), whole = ops::exp(x);
+    const Value x = of_matmuls ? of_matmul(g, "x", {n}) : g.input("x", {f64, {n}});
+    const Value few = ops::neg(of_matmul(g, "y", {8})), whole = ops::exp(x);
     const Value two = ops::constant(g, Literal::of<std::int32_t>({i32, {2}}, first_two));
     std::vector<Value> results;
     // Seen last, for which nothing was spent yet; or first.
-    if (!of_products) results.push_back(ops::take(few, two, 0));
+    if (!of_matmuls) results.push_back(ops::take(few, two, 0));
     for (std::int64_t k = 0; k < readers; ++k)
       results.push_back(ops::reduce_sum(ops::slice(whole, {k}, {k + 1}), {0}));
-    if (of_products) results.push_back(ops::take(few, two, 0));
+    if (of_matmuls) results.push_back(ops::take(few, two, 0));
     const auto reads = reads_of(g.build(results));
     REQUIRE(!reads.empty());
     CHECK(reads[whole.id()] == nullptr);
@@ -143,7 +143,7 @@ TEST_CASE(
 
 TEST_CASE("[matmuls] values with other readers, and elements at computed indices, are demanded") {
   GraphBuilder g;
-  const Value u = of_product(g, "u", {2, 3, 3}), moving = g.input("i", {i32, {3, 3}});
+  const Value u = of_matmul(g, "u", {2, 3, 3}), moving = g.input("i", {i32, {3, 3}});
   const Value zeros = ops::full(g, {f64, {2, 7}}, 0.0), indices = ops::constant(g, places(3, 6));
   const Value negative = ops::neg(u), other = ops::exp(u), third = ops::sin(u);
   const Value a = ops::slice(ops::scatter_add(zeros, indices, negative, 1), {0, 0}, {2, 6});
@@ -226,7 +226,7 @@ TEST_CASE("[matmuls] sums that are not read are not scattered") {
   CHECK(std::equal(expected.begin(), expected.end(), got.elements<double>().begin()));
 }
 
-TEST_CASE("[matmuls] gradients in triangles are those of whole products") {
+TEST_CASE("[matmuls] gradients in triangles are those of whole matmuls") {
   std::mt19937_64 random(6);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t d : {3, 16, 20, 37}) {

@@ -117,7 +117,7 @@ bool same_numbers(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("[matmuls] random graphs of products of which some elements are not read") {
+TEST_CASE("[matmuls] random graphs of matmuls of which some elements are not read") {
   const std::size_t count = scaled(2000);
   std::size_t wrong = 0;
   for (std::size_t seed = 0; seed < count && wrong < 3; ++seed) {

@@ -229,7 +229,7 @@ TEST_CASE("[donation] inputs that are read later, are outputs, small or of anoth
   CHECK(memory[32] == 0.25);
 }
 
-TEST_CASE("[donation] a product that is kept is not written where its sum has yet to read") {
+TEST_CASE("[donation] a matmul that is kept is not written where its sum has yet to read") {
   GraphBuilder builder("kept");
   const Value a = builder.input("a", square_matrix), b = builder.input("b", square_matrix),
               x = builder.input("x", square_matrix);

@@ -19,22 +19,22 @@ using namespace tidu::test;
 
 namespace {
 
-struct ProductSize {
+struct MatmulSize {
   std::int64_t m, n, k, batch;
 };
 
 // Every kernel of matmuls: by size, by transposed operands, and by instruction set.
 template <class Body>
-void for_each_product(GemmType type, const Body& body) {
+void for_each_matmul(GemmType type, const Body& body) {
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
     for (const bool trans_a : {false, true}) {
       for (const bool trans_b : {false, true}) {
         for (const auto& [m, n, k, batch] :
-             {ProductSize{1, 1, 5, 1}, ProductSize{1, 1, 40, 3}, ProductSize{2, 9, 20, 2},
-              ProductSize{1, 70, 33, 1}, ProductSize{16, 8, 16, 5}, ProductSize{16, 16, 8, 3},
-              ProductSize{7, 40, 24, 2}, ProductSize{20, 4, 4, 2}, ProductSize{33, 50, 48, 1},
-              ProductSize{48, 130, 70, 1}, ProductSize{80, 90, 800, 1}, ProductSize{9, 600, 300, 1},
-              ProductSize{5, 3, 0, 2}}) {
+             {MatmulSize{1, 1, 5, 1}, MatmulSize{1, 1, 40, 3}, MatmulSize{2, 9, 20, 2},
+              MatmulSize{1, 70, 33, 1}, MatmulSize{16, 8, 16, 5}, MatmulSize{16, 16, 8, 3},
+              MatmulSize{7, 40, 24, 2}, MatmulSize{20, 4, 4, 2}, MatmulSize{33, 50, 48, 1},
+              MatmulSize{48, 130, 70, 1}, MatmulSize{80, 90, 800, 1}, MatmulSize{9, 600, 300, 1},
+              MatmulSize{5, 3, 0, 2}}) {
           GemmCall g;
           g.type = type;
           g.trans_a = trans_a, g.trans_b = trans_b;
@@ -53,8 +53,8 @@ void for_each_product(GemmType type, const Body& body) {
 }
 
 template <class T>
-std::vector<T> product(GemmCall g, GemmIsa isa, bool add_zero, const std::vector<T>& a,
-                       const std::vector<T>& b) {
+std::vector<T> matmul(GemmCall g, GemmIsa isa, bool add_zero, const std::vector<T>& a,
+                      const std::vector<T>& b) {
   g.add_zero = add_zero;
   std::vector<T> c(static_cast<std::size_t>(g.batch * g.stride_c), T(7));
   GemmPlan(g, 1, isa).run(a.data(), b.data(), c.data());
@@ -72,24 +72,24 @@ bool is_plain_zero(T x) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("[gemm] 0.0 that is added makes 0.0 of products that vanish", T, float, double,
+TEST_CASE_TEMPLATE("[gemm] 0.0 that is added makes 0.0 of matmuls that vanish", T, float, double,
                    std::complex<float>, std::complex<double>) {
   using Real = decltype(std::abs(T()));
-  std::size_t negative = 0;  // products that would be -0.0
-  for_each_product(TypeOf<T>::value, [&](const GemmCall& g, GemmIsa isa, const std::string& name) {
+  std::size_t negative = 0;  // matmuls that would be -0.0
+  for_each_matmul(TypeOf<T>::value, [&](const GemmCall& g, GemmIsa isa, const std::string& name) {
     const Real tiny = std::numeric_limits<Real>::min();
     const std::vector<T> a(static_cast<std::size_t>(g.batch * g.stride_a), T(tiny)),
         b(static_cast<std::size_t>(g.batch * g.stride_b), T(-tiny));
     std::size_t wrong = 0;
-    for (const T x : product(g, isa, true, a, b)) wrong += is_plain_zero(x) ? 0 : 1;
-    for (const T x : product(g, isa, false, a, b)) negative += is_plain_zero(x) ? 0 : 1;
+    for (const T x : matmul(g, isa, true, a, b)) wrong += is_plain_zero(x) ? 0 : 1;
+    for (const T x : matmul(g, isa, false, a, b)) negative += is_plain_zero(x) ? 0 : 1;
     CHECK_MESSAGE(wrong == 0, name);
   });
   // Sums that begin with 0.0 are -0.0 where the last multiplication and addition are one operation.
   if (cpu_has(InstructionSet::avx2)) CHECK(negative > 0);
 }
 
-TEST_CASE("[gemm] a product that 0.0 is added to has the bits that it has alone, with every library") {
+TEST_CASE("[gemm] a matmul that 0.0 is added to has the bits that it has alone, with every library") {
   std::mt19937 random(5);
   std::uniform_real_distribution<float> element(-1, 1);
   for (const auto& size : {std::array<std::int64_t, 3>{256, 128, 512}, {512, 64, 512}, {64, 64, 64}}) {
@@ -114,9 +114,9 @@ TEST_CASE("[gemm] a product that 0.0 is added to has the bits that it has alone,
 TEST_CASE_TEMPLATE("[gemm] 0.0 that is added changes nothing else", T, float, double, std::complex<float>,
                    std::complex<double>) {
   std::mt19937 random(3);
-  for_each_product(TypeOf<T>::value, [&](const GemmCall& g, GemmIsa isa, const std::string& name) {
+  for_each_matmul(TypeOf<T>::value, [&](const GemmCall& g, GemmIsa isa, const std::string& name) {
     const auto a = random_elements<T>(g.batch * g.stride_a, random),
                b = random_elements<T>(g.batch * g.stride_b, random);
-    CHECK_MESSAGE(product(g, isa, true, a, b) == product(g, isa, false, a, b), name);
+    CHECK_MESSAGE(matmul(g, isa, true, a, b) == matmul(g, isa, false, a, b), name);
   });
 }

@@ -44,7 +44,7 @@ Index wrong_inner_products(const GemmCall& g, int threads, GemmIsa isa, std::mt1
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("batches of products of few rows", T, float, double, std::int32_t, std::int64_t) {
+TEST_CASE_TEMPLATE("batches of matmuls of few rows", T, float, double, std::int32_t, std::int64_t) {
   std::mt19937 random(51);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
     for (int round = 0; round < 1500; ++round) {

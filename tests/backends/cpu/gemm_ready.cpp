@@ -59,7 +59,7 @@ std::string name_of(const GemmCall& g) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("[prepacked] [gemm] a plan's product has the bits of its kernel's", T, float, double,
+TEST_CASE_TEMPLATE("[prepacked] [gemm] a plan's matmul has the bits of its kernel's", T, float, double,
                    std::int32_t) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 1500; ++i) {
@@ -78,7 +78,7 @@ TEST_CASE_TEMPLATE("[prepacked] [gemm] a plan's product has the bits of its kern
   }
 }
 
-TEST_CASE("[prepacked] [gemm] a copy of a plan makes the same products, one after another") {
+TEST_CASE("[prepacked] [gemm] a copy of a plan makes the same matmuls, one after another") {
   std::mt19937_64 random(12);
   for (int i = 0; i < 200; ++i) {
     const GemmCall g = call_of(GemmType::f32, random);

@@ -27,7 +27,7 @@ using Index = std::int64_t;
 namespace {
 
 template <class T>
-void plain_product(const GemmCall& g, const T* a, const T* b, T* c) {
+void plain_matmul(const GemmCall& g, const T* a, const T* b, T* c) {
   for (Index q = 0; q < g.batch; ++q) {
     for (Index i = 0; i < g.m; ++i) {
       for (Index j = 0; j < g.n; ++j) {
@@ -49,14 +49,14 @@ std::string describe(const GemmCall& g, int threads, GemmIsa isa) {
          " isa " + std::to_string(static_cast<int>(isa));
 }
 
-/// Equal to the plain product, nothing written between the rows of C or after it.
+/// Equal to the plain matmul, nothing written between the rows of C or after it.
 template <class T>
-void check_product(const GemmCall& g, int threads, std::mt19937& random, GemmIsa isa = GemmIsa::avx512) {
+void check_matmul(const GemmCall& g, int threads, std::mt19937& random, GemmIsa isa = GemmIsa::avx512) {
   const auto a = random_elements<T>(g.batch * g.stride_a + g.m * g.lda + g.k * g.lda + 1, random);
   const auto b = random_elements<T>(g.batch * g.stride_b + g.n * g.ldb + g.k * g.ldb + 1, random);
   auto got = random_elements<T>(g.batch * g.stride_c + g.m * g.ldc + 64, random);
   auto expected = got;
-  plain_product(g, a.data(), b.data(), expected.data());
+  plain_matmul(g, a.data(), b.data(), expected.data());
   const GemmPlan plan(g, threads, isa);
   plan.run(a.data(), b.data(), got.data());
   CHECK_MESSAGE(got == expected, describe(g, threads, isa));
@@ -71,27 +71,27 @@ void check_product(const GemmCall& g, int threads, std::mt19937& random, GemmIsa
   }
   GemmCall adding = g;
   adding.add = true;
-  plain_product(adding, a.data(), b.data(), expected.data());
+  plain_matmul(adding, a.data(), b.data(), expected.data());
   GemmPlan(adding, threads, isa).run(a.data(), b.data(), got.data());
   CHECK_MESSAGE(got == expected, "added: ", describe(g, threads, isa));
 }
 
 /// The same by whatever code is chosen for these sizes, C being filled with NaN before: nothing of it is
 /// read.
-void check_chosen_product(const GemmCall& g, int threads, std::mt19937& random) {
+void check_chosen_matmul(const GemmCall& g, int threads, std::mt19937& random) {
   const auto a = random_elements<float>(g.batch * g.stride_a + g.m * g.lda + g.k * g.lda + 1, random);
   const auto b = random_elements<float>(g.batch * g.stride_b + g.n * g.ldb + g.k * g.ldb + 1, random);
   std::vector<float> got(static_cast<std::size_t>(g.batch * g.stride_c + g.m * g.ldc + 64),
                          std::numeric_limits<float>::quiet_NaN());
   auto expected = got;
-  plain_product(g, a.data(), b.data(), expected.data());
+  plain_matmul(g, a.data(), b.data(), expected.data());
   const GemmPlan plan(g, threads);
   plan.run(a.data(), b.data(), got.data());
   CHECK_MESSAGE(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0,
                 describe(g, threads, GemmIsa::avx512));
   GemmCall adding = g;
   adding.add = true;
-  plain_product(adding, a.data(), b.data(), expected.data());
+  plain_matmul(adding, a.data(), b.data(), expected.data());
   GemmPlan(adding, threads).run(a.data(), b.data(), got.data());
   CHECK_MESSAGE(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0,
                 "added: ", describe(g, threads, GemmIsa::avx512));
@@ -109,22 +109,22 @@ void check_all_shapes(GemmIsa isa) {
   for (int trial = 0; trial < (shortened() ? 50 : 150); ++trial) {
     const bool trans_a = coin(random), trans_b = coin(random);
     const Index m = sizes[pick(random)], n = sizes[pick(random)], k = sizes[pick(random)];
-    check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, m, n, k, coin(random) ? 3 : 0), 1, random,
-                     isa);
+    check_matmul<T>(make_call(TypeOf<T>::value, trans_a, trans_b, m, n, k, coin(random) ? 3 : 0), 1, random,
+                    isa);
   }
   for (const bool trans_a : {false, true}) {
     for (const bool trans_b : {false, true}) {
       if (shortened() && (trans_a == trans_b) == (isa == GemmIsa::avx2)) continue;
       for (const auto& [m, n, k, threads, gap] : larger)
-        check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, m, n, k, gap),
-                         static_cast<int>(threads), random, isa);
+        check_matmul<T>(make_call(TypeOf<T>::value, trans_a, trans_b, m, n, k, gap),
+                        static_cast<int>(threads), random, isa);
     }
   }
 }
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("products equal plain loops, with every instruction set", T, float, double,
+TEST_CASE_TEMPLATE("matmuls equal plain loops, with every instruction set", T, float, double,
                    std::complex<float>, std::complex<double>, std::int32_t, std::int64_t) {
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) check_all_shapes<T>(isa);
 }
@@ -144,22 +144,22 @@ TEST_CASE_TEMPLATE("batches, shared operands and interleaved members", T, float,
       for (const int threads : {1, 2, 3}) {
         GemmCall g = make_call(TypeOf<T>::value, trans_a, trans_b, 9, 20, 33, 1);
         g.batch = 7;
-        check_product<T>(g, threads, random);
+        check_matmul<T>(g, threads, random);
         g.stride_b = 0;
-        check_product<T>(g, threads, random);
+        check_matmul<T>(g, threads, random);
         g.stride_a = 0;
-        check_product<T>(g, threads, random);
+        check_matmul<T>(g, threads, random);
         g = make_call(TypeOf<T>::value, trans_a, trans_b, 40, 40, 40);
         g.batch = 5;
         g.ldc = 5 * 40;
         g.stride_c = 40;
-        check_product<T>(g, threads, random);
+        check_matmul<T>(g, threads, random);
       }
     }
   }
 }
 
-TEST_CASE_TEMPLATE("small products, with every instruction set", T, float, double, std::complex<float>,
+TEST_CASE_TEMPLATE("small matmuls, with every instruction set", T, float, double, std::complex<float>,
                    std::complex<double>, std::int32_t, std::int64_t) {
   std::mt19937 random(19);
   const Index rows[] = {2, 3, 13, 14, 15, 16, 17, 28, 29, 63, 64, 65};
@@ -177,22 +177,22 @@ TEST_CASE_TEMPLATE("small products, with every instruction set", T, float, doubl
       g.batch = coin(random) ? 3 : 1;
       if (trial % 5 == 0) g.stride_a = 0;
       if (trial % 7 == 0) g.stride_b = 0;
-      check_product<T>(g, 1 + trial % 2, random, isa);
+      check_matmul<T>(g, 1 + trial % 2, random, isa);
     }
     for (const bool trans_a : {false, true}) {
       for (const bool trans_b : {false, true}) {
         GemmCall g = make_call(TypeOf<T>::value, trans_a, trans_b, 16, 16, 8);
         g.batch = 16;
-        check_product<T>(g, 2, random, isa);
+        check_matmul<T>(g, 2, random, isa);
         for (Index i = 0; i < 12 * 17; ++i)  // tiles of every height and width
-          check_product<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 2 + i / 17, 1 + i % 17, 3, 1), 1,
-                           random, isa);
+          check_matmul<T>(make_call(TypeOf<T>::value, trans_a, trans_b, 2 + i / 17, 1 + i % 17, 3, 1), 1,
+                          random, isa);
       }
     }
   }
 }
 
-TEST_CASE_TEMPLATE("rows of a small product have the bits that they have among many", T, float, double) {
+TEST_CASE_TEMPLATE("rows of a small matmul have the bits that they have among many", T, float, double) {
   std::mt19937 random(23);
   std::uniform_real_distribution<T> real(-1, 1);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
@@ -272,7 +272,7 @@ TEST_CASE_TEMPLATE(
         for (const bool trans_b : {false, true}) {
           GemmCall g = make_call(TypeOf<T>::value, false, trans_b, m, n, n);
           g.batch = 3;
-          check_product<T>(g, 2, random, isa);
+          check_matmul<T>(g, 2, random, isa);
           GemmCall apart = make_call(TypeOf<T>::value, false, trans_b, m, n, n, 1);
           apart.batch = 3;
           apart.ldb = n;
@@ -305,14 +305,14 @@ TEST_CASE_TEMPLATE(
   }
 }
 
-TEST_CASE("empty products write nothing, empty sums write zeros") {
+TEST_CASE("empty matmuls write nothing, empty sums write zeros") {
   std::mt19937 random(13);
   for (const Index m : {0, 3}) {
     for (const Index n : {0, 1, 5}) {
       for (const Index k : {0, 4}) {
         for (const bool trans_b : {false, true}) {
-          check_product<double>(make_call(GemmType::f64, false, trans_b, m, n, k), 2, random);
-          check_product<std::complex<float>>(make_call(GemmType::c64, true, trans_b, m, n, k), 1, random);
+          check_matmul<double>(make_call(GemmType::f64, false, trans_b, m, n, k), 2, random);
+          check_matmul<std::complex<float>>(make_call(GemmType::c64, true, trans_b, m, n, k), 1, random);
         }
       }
     }
@@ -323,7 +323,7 @@ TEST_CASE("empty products write nothing, empty sums write zeros") {
   gemm(make_call(GemmType::f32, false, false, 0, 4, 0), nullptr, nullptr, nullptr, 1);
 }
 
-TEST_CASE("larger products in f32, by oneDNN where it was built in") {
+TEST_CASE("larger matmuls in f32, by oneDNN where it was built in") {
   std::mt19937 random(19);
   struct Size {
     Index m, n, k;
@@ -336,8 +336,8 @@ TEST_CASE("larger products in f32, by oneDNN where it was built in") {
         for (const Index gap : {0, 5}) {
           if (shortened() && ((gap == 0) != (trans_a == trans_b) || trans_a != (gap == 0))) continue;
           const int threads = gap == 0 ? 1 : 2;
-          check_chosen_product(make_call(GemmType::f32, trans_a, trans_b, size.m, size.n, size.k, gap),
-                               threads, random);
+          check_chosen_matmul(make_call(GemmType::f32, trans_a, trans_b, size.m, size.n, size.k, gap),
+                              threads, random);
         }
       }
     }
@@ -345,14 +345,14 @@ TEST_CASE("larger products in f32, by oneDNN where it was built in") {
   GemmCall g = make_call(GemmType::f32, false, true, 150, 200, 144, 1);
   g.batch = 3;
   for (const int threads : {1, 2, 3}) {
-    check_chosen_product(g, threads, random);
+    check_chosen_matmul(g, threads, random);
     g.stride_b = 0;
-    check_chosen_product(g, threads, random);
+    check_chosen_matmul(g, threads, random);
     g.stride_b = g.n * g.ldb;
   }
   g = make_call(GemmType::f32, false, false, 2100, 2005, 1);
   g.ldb = 0;  // one row needs none
-  check_chosen_product(g, 2, random);
+  check_chosen_matmul(g, 2, random);
 }
 
 TEST_CASE("threads change no bit, and pieces may be run one by one") {
@@ -403,7 +403,7 @@ TEST_CASE_TEMPLATE("elements after the ends of rows are left out, and the rest i
           for (const bool add : {false, true}) {
             g.add = add;
             g.row_ends = nullptr;
-            plain_product(g, a.data(), b.data(), expected.data());
+            plain_matmul(g, a.data(), b.data(), expected.data());
             g.row_ends = ends.data();
             g.row_period = size;
             const auto before = got;

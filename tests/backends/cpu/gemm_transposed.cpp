@@ -28,7 +28,7 @@ std::vector<T> random_matrix(Index size, std::mt19937& random) {
 /// Elements from the first to the last of `rows` rows.
 Index extent(Index rows, Index columns, Index ld) { return (rows - 1) * ld + columns; }
 
-/// The elements of C that are not those of the packed product; C is NaN before, and stays so between rows.
+/// The elements of C that are not those of the packed matmul; C is NaN before, and stays so between rows.
 template <class T>
 Index wrong_elements(bool trans_a, Index m, Index n, Index k, Index gap, Index batch, bool add, GemmIsa isa,
                      std::mt19937& random) {

@@ -17,7 +17,7 @@ namespace {
 namespace loop_memory_cases {
 
 // A block of x times the transposes of that many matrices, each twice, of which the first is tiled as x is.
-BlockedLoop products(std::size_t count) {
+BlockedLoop matmuls(std::size_t count) {
   GraphBuilder g("block");
   BlockedLoop loop;
   const Value x = g.input("x", {f64, {8, 4}});
@@ -40,7 +40,7 @@ BlockedLoop products(std::size_t count) {
 
 TEST_CASE("operands that matmuls of a block read whole are counted once, also for 100,000 matrices") {
   for (const std::size_t count : {std::size_t{3}, std::size_t{100000}}) {
-    const BlockedLoop loop = products(count);
+    const BlockedLoop loop = matmuls(count);
     const std::size_t matrices = (count - 1) * 4 * 4 * sizeof(double), sums = 2 * count * sizeof(double);
     CHECK(passes::block_bytes(loop) ==
           loop.body->workspace_bytes() + loop.body->plan().constant_bytes + matrices + sums);

@@ -160,7 +160,7 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   CHECK(summing.num_instructions() + 1 == alone.num_instructions());
 }
 
-TEST_CASE("a product is added to where it is to an operand's part only where that begins the result") {
+TEST_CASE("a matmul is added to where it is to an operand's part only where that begins the result") {
   std::mt19937_64 random(29);
   for (const bool sum_first : {false, true}) {
     GraphBuilder g("f");

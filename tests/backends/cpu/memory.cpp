@@ -82,7 +82,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[memory] a product that an update takes has no place") {
+TEST_CASE("[memory] a matmul that an update takes has no place") {
   std::mt19937_64 random(6);
   ProgramOptions whole;
   whole.block = false;

@@ -278,7 +278,7 @@ TEST_CASE("[runs] results of straight-line kernels are there for fusions and loo
   }
 }
 
-TEST_CASE("[runs] sums that products add to in loops are in no run") {
+TEST_CASE("[runs] sums that matmuls add to in loops are in no run") {
   std::mt19937_64 random(9);
   constexpr std::int64_t length = 12, rows = 20000;
   GraphBuilder g("sums");

@@ -21,7 +21,7 @@ namespace {
 
 constexpr GemmIsa all_isas[] = {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512};
 
-GemmCall square_product(GemmType type, std::int64_t n, bool trans_a, bool trans_b) {
+GemmCall square_matmul(GemmType type, std::int64_t n, bool trans_a, bool trans_b) {
   GemmCall call;
   call.type = type;
   call.m = call.n = call.k = call.lda = call.ldb = call.ldc = n;
@@ -41,7 +41,7 @@ bool keeps_subnormal_numbers() {
 
 /// The sums of A B where A is subnormal except for its first `normal` terms, which are 1, and B is 1.
 template <class T>
-void check_subnormal_product(GemmType type, std::int64_t n, std::int64_t normal, bool counts_as_zero) {
+void check_subnormal_matmul(GemmType type, std::int64_t n, std::int64_t normal, bool counts_as_zero) {
   const T subnormal(std::numeric_limits<decltype(std::real(T()))>::min() / 4);
   const std::vector<T> ones(static_cast<std::size_t>(n * n), T(1));
   std::vector<T> result(ones.size());
@@ -61,7 +61,7 @@ void check_subnormal_product(GemmType type, std::int64_t n, std::int64_t normal,
       CHECK(keeps_subnormal_numbers());
     };
     for (const bool trans_b : {false, true}) {
-      const GemmCall call = square_product(type, n, trans_a, trans_b);
+      const GemmCall call = square_matmul(type, n, trans_a, trans_b);
       for (const int threads : {1, 2}) {
         check(GemmPlan(call, threads));
         for (const GemmIsa isa : all_isas) check(GemmPlan(call, threads, isa));
@@ -70,17 +70,17 @@ void check_subnormal_product(GemmType type, std::int64_t n, std::int64_t normal,
   }
 }
 
-TEST_CASE("subnormal numbers are zeros in large products alone") {
+TEST_CASE("subnormal numbers are zeros in large matmuls alone") {
   for (const std::int64_t normal : {0, 3}) {
-    check_subnormal_product<float>(GemmType::f32, 64, normal, true);
-    check_subnormal_product<double>(GemmType::f64, 64, normal, true);
-    check_subnormal_product<std::complex<float>>(GemmType::c64, 64, normal, true);
-    check_subnormal_product<std::complex<double>>(GemmType::c128, 64, normal, true);
-    check_subnormal_product<float>(GemmType::f32, 8, normal, false);
-    check_subnormal_product<double>(GemmType::f64, 8, normal, false);
-    check_subnormal_product<std::complex<double>>(GemmType::c128, 8, normal, false);
+    check_subnormal_matmul<float>(GemmType::f32, 64, normal, true);
+    check_subnormal_matmul<double>(GemmType::f64, 64, normal, true);
+    check_subnormal_matmul<std::complex<float>>(GemmType::c64, 64, normal, true);
+    check_subnormal_matmul<std::complex<double>>(GemmType::c128, 64, normal, true);
+    check_subnormal_matmul<float>(GemmType::f32, 8, normal, false);
+    check_subnormal_matmul<double>(GemmType::f64, 8, normal, false);
+    check_subnormal_matmul<std::complex<double>>(GemmType::c128, 8, normal, false);
   }
-  check_subnormal_product<float>(GemmType::f32, 200, 0, true);  // with oneDNN, where it was built in
+  check_subnormal_matmul<float>(GemmType::f32, 200, 0, true);  // with oneDNN, where it was built in
   std::atomic<bool> helpers_keep = true;
   parallel_for(4, 64, 1, [&](std::int64_t, std::int64_t) {
     if (!keeps_subnormal_numbers()) helpers_keep = false;
@@ -94,19 +94,19 @@ TEST_CASE("a large update keeps the subnormal numbers that it adds to") {
   const std::vector<double> x(n * n, subnormal), zeros(n * n, 0.0), ones(n * n, 1.0);
   std::vector<double> result(n * n, 7.0);
   const double scale = 3.0;
-  const GemmPlan plan(square_product(GemmType::f64, n, false, false), 2, GemmIsa::avx512);
+  const GemmPlan plan(square_matmul(GemmType::f64, n, false, false), 2, GemmIsa::avx512);
   REQUIRE(plan.can_update());
   plan.update(2, zeros.data(), ones.data(), {x.data(), &scale, false}, result.data());
   CHECK(std::count(result.begin(), result.end(), subnormal) == n * n);
   CHECK(keeps_subnormal_numbers());
 }
 
-TEST_CASE("a large product leaves the flags of floating point exceptions that it raises") {
+TEST_CASE("a large matmul leaves the flags of floating point exceptions that it raises") {
   const double large = std::numeric_limits<double>::max();
   const std::vector<double> a(64 * 64, large), b(64 * 64, 2.0);
   std::vector<double> c(64 * 64);
   std::feclearexcept(FE_ALL_EXCEPT);
-  GemmPlan(square_product(GemmType::f64, 64, false, false), 1).run(a.data(), b.data(), c.data());
+  GemmPlan(square_matmul(GemmType::f64, 64, false, false), 1).run(a.data(), b.data(), c.data());
   CHECK(std::fetestexcept(FE_OVERFLOW) != 0);
   std::feclearexcept(FE_ALL_EXCEPT);
 }

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/libraries/library_products.hpp"
+#include "cuda/libraries/library_matmul.hpp"
 #include "tidu/tensor/tensor.hpp"
 
 namespace tidu::test {
@@ -37,7 +37,7 @@ GemmStep step_of(DType dtype, std::int64_t m, std::int64_t k, std::int64_t n, bo
   return step;
 }
 
-Tensor run(ProductLibrary& library, const GemmStep& step, std::vector<Tensor> operands) {
+Tensor run(MatmulLibrary& library, const GemmStep& step, std::vector<Tensor> operands) {
   std::vector<Memory> in;
   for (Tensor& tensor : operands) in.push_back({tensor.mutable_bytes(), tensor.num_bytes()});
   Tensor out(Type(step.dtype, {step.m, step.n}));
@@ -50,7 +50,7 @@ Tensor run(ProductLibrary& library, const GemmStep& step, std::vector<Tensor> op
 
 TEST_CASE("Each call of a matmul whose algorithm was chosen before adds its own bias") {
   load_library();
-  ProductLibrary library;
+  MatmulLibrary library;
   const GemmStep step = step_of(f32, 2, 3, 2, true);
   const Tensor x = Tensor::from<float>({2, 3}, {1, 2, 3, 4, 5, 6}),
                w = Tensor::from<float>({3, 2}, {1, 0, 0, 1, 1, 1});
@@ -66,7 +66,7 @@ TEST_CASE("Each call of a matmul whose algorithm was chosen before adds its own 
 
 TEST_CASE("Parts of a sum of 16-bit numbers are kept in 32 bits") {
   load_library();
-  ProductLibrary library;
+  MatmulLibrary library;
   // 257, which bf16 does not have, minus 256.
   constexpr std::int64_t k = 514;
   constexpr std::uint16_t one = 0x3f80, minus_one = 0xbf80;

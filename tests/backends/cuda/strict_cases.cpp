@@ -74,7 +74,7 @@ class Cases {
 Op reduction(const Primitive& primitive, const Ints& axes) { return Op::make(primitive, {{"axes", axes}}); }
 
 // x y + a row's exponential sums, and their gradients.
-Graph softmax_of_product(const Type& type) {
+Graph softmax_of_matmul(const Type& type) {
   GraphBuilder g("softmax");
   const Value x = g.input("x", type), y = g.input("y", type), z = ops::mul(x, y);
   const Value total = ops::logsumexp(z, {1});
@@ -123,7 +123,7 @@ TEST_CASE("[strict packs] elements one by one, by accesses of sixteen bytes, and
   std::mt19937_64 random(62);
   const StrictScope strictly({1});
   for (const Graph& function :
-       {softmax_of_product(Type(f32, {4, 64})), vjp(softmax_of_product(Type(f16, {4, 64}))),
+       {softmax_of_matmul(Type(f32, {4, 64})), vjp(softmax_of_matmul(Type(f16, {4, 64}))),
         graph_of(Op::make(prim::exp, {}), {Type(f32, {2000})})}) {
     const Graph graph = optimize(function);
     for (const cuda_detail::Node& node : cuda_detail::plan_nodes(graph)) {
@@ -143,7 +143,7 @@ TEST_CASE("[strict packs] elements one by one, by accesses of sixteen bytes, and
 TEST_CASE("[strict rows] rows with several reductions, and their gradients") {
   Cases cases;
   for (const Type& type : {Type(f32, {40, 20}), Type(f32, {5, 1000})})
-    for (const Graph& graph : {softmax_of_product(type), vjp(softmax_of_product(type))}) cases.add(graph);
+    for (const Graph& graph : {softmax_of_matmul(type), vjp(softmax_of_matmul(type))}) cases.add(graph);
   cases.check();
 }
 

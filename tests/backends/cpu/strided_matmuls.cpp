@@ -106,7 +106,7 @@ std::size_t check_places(const Graph& graph, std::mt19937_64& random, std::size_
 
 }  // namespace
 
-TEST_CASE("products read heads where they lie, and write them where they belong") {
+TEST_CASE("matmuls read heads where they lie, and write them where they belong") {
   std::mt19937_64 random(1);
   // The parts, three slices, three transposes, three sums, the concatenate and one of a fusion's operations.
   for (const DType dtype : {f32, f64}) CHECK(check_places(attention(dtype, {2, 16, 8, 8}, 0), random) == 12);
@@ -165,15 +165,15 @@ TEST_CASE("parts of heads with other readers stay in memory") {
   }
 }
 
-TEST_CASE("zeros that products round to have the sign that a sum with 0 gives them") {
+TEST_CASE("zeros that matmuls round to have the sign that a sum with 0 gives them") {
   for (const bool add : {false, true}) {
     GraphBuilder g("signs");
     std::vector<Value> parts;
     for (const char* const name : {"a", "b"}) {
       const Value x = g.input(name, Type(f32, {2, 3, 8, 16}));
-      const Value product = ops::dot_general(x, x, {{3}, {3}, {0, 1}, {0, 1}});
+      const Value matmul = ops::dot_general(x, x, {{3}, {3}, {0, 1}, {0, 1}});
       const Value scaled = ops::dot_general(
-          product, g.input(std::string(name) + "y", Type(f32, {2, 3, 8, 16})), {{3}, {2}, {0, 1}, {0, 1}});
+          matmul, g.input(std::string(name) + "y", Type(f32, {2, 3, 8, 16})), {{3}, {2}, {0, 1}, {0, 1}});
       parts.push_back(add ? ops::add(scaled, ops::full_like(scaled, 0)) : scaled);
     }
     const Graph graph = g.build({beside_fusion(g), ops::transpose(ops::concatenate(parts, 1), {0, 2, 1, 3})});

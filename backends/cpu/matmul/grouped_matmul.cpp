@@ -1,6 +1,6 @@
-// product_group.cpp - see product_group.hpp. Products of a group have one plan, as they differ in where their
-// operands lie alone.
-#include "cpu/matmul/product_group.hpp"
+// grouped_matmul.cpp - see grouped_matmul.hpp. Matmuls of a group have one plan, as they differ in where
+// their operands lie alone.
+#include "cpu/matmul/grouped_matmul.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,16 +14,16 @@ namespace tidu::cpu_detail {
 namespace {
 
 // Multiplications that are worth a thread, at least.
-constexpr double product_grain = 1 << 17;
+constexpr double matmul_grain = 1 << 17;
 
-struct ProductGroupState {
+struct GroupedMatmulState {
   Plan plan;                                           // of each
-  std::vector<std::array<std::uint32_t, 2>> operands;  // by product: among the group's
+  std::vector<std::array<std::uint32_t, 2>> operands;  // by matmul: among the group's
   std::size_t scratch = 0;                             // bytes of each
   int threads = 1;
-  std::int64_t grain = 1;  // products
+  std::int64_t grain = 1;  // matmuls
 };
-void run_product_group(const ProductGroupState& s, const Call& call) {
+void run_grouped_matmul(const GroupedMatmulState& s, const Call& call) {
   const auto count = static_cast<std::int64_t>(s.operands.size());
   parallel_for(s.threads, count, s.grain, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
@@ -35,15 +35,15 @@ void run_product_group(const ProductGroupState& s, const Call& call) {
 
 }  // namespace
 
-Plan plan_product_group(const Program& program, std::size_t node, const passes::NodeValues& values,
-                        const CompileOptions& options, const KernelTable& kernels) {
+Plan plan_grouped_matmul(const Program& program, std::size_t node, const passes::NodeValues& values,
+                         const CompileOptions& options, const KernelTable& kernels) {
   const Graph& graph = program.graph();
   const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
   const Operation first = graph.operation(nodes[node + 1].index);
   const Op op = first.op();
   const std::array in{graph.type(first.inputs()[0]), graph.type(first.inputs()[1])};
   const std::array out{graph.type(first.output())};
-  ProductGroupState state;
+  GroupedMatmulState state;
   try {
     state.plan = kernels.plan({op, in, out, 1, options.check_indices, options.depth, options.lanes});
   } catch (const Error& error) {
@@ -52,11 +52,11 @@ Plan plan_product_group(const Program& program, std::size_t node, const passes::
   }
   if (!state.plan) no_kernel(graph, nodes[node + 1].index);
   for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
-    const Operation product = graph.operation(nodes[k].index);
+    const Operation matmul = graph.operation(nodes[k].index);
     std::array<std::uint32_t, 2> places{};
     for (std::size_t i = 0; i < places.size(); ++i) {
       const auto at =
-          std::find(values.operands.begin(), values.operands.end(), program.roots()[product.inputs()[i]]);
+          std::find(values.operands.begin(), values.operands.end(), program.roots()[matmul.inputs()[i]]);
       places[i] = static_cast<std::uint32_t>(at - values.operands.begin());
     }
     state.operands.push_back(places);
@@ -64,11 +64,11 @@ Plan plan_product_group(const Program& program, std::size_t node, const passes::
   state.scratch = aligned(state.plan.scratch);
   state.threads = options.threads;
   const double work = std::max(1.0, passes::multiplications(op, in, out[0]));
-  state.grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(product_grain / work));
+  state.grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(matmul_grain / work));
   const std::size_t count = state.operands.size(), scratch = state.scratch * count,
                     library = state.plan.library *
                               std::min(count, static_cast<std::size_t>(std::max(state.threads, 1)));
-  Plan plan = make_plan<ProductGroupState, run_product_group>(std::move(state), scratch);
+  Plan plan = make_plan<GroupedMatmulState, run_grouped_matmul>(std::move(state), scratch);
   plan.library = library;
   return plan;
 }

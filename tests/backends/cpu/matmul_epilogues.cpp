@@ -28,7 +28,7 @@ struct UpdateSizes {
 };
 
 // The form of the epilogue, on a, b and x.
-using UpdateForm = Value (*)(GraphBuilder& builder, Value product, Value x, Value c);
+using UpdateForm = Value (*)(GraphBuilder& builder, Value matmul, Value x, Value c);
 Value filled_like(GraphBuilder& builder, Value like, double value) {
   return ops::full(builder, like.type(), value);
 }
@@ -47,7 +47,7 @@ constexpr std::array update_forms{
     }}};
 
 // Which of an epilogue's sum and matmul are outputs.
-enum class Wanted : std::uint8_t { sum, both, product_first };
+enum class Wanted : std::uint8_t { sum, both, matmul_first };
 
 Graph update_graph(DType dtype, const UpdateSizes& s, UpdateForm form, Wanted wanted = Wanted::sum) {
   GraphBuilder builder("update");
@@ -76,14 +76,14 @@ void check_updated(const std::vector<Tensor>& got, const std::vector<Tensor>& ex
 
 }  // namespace
 
-TEST_CASE("[updates] a product that is added to something or subtracted from it is one step with it") {
+TEST_CASE("[updates] a matmul that is added to something or subtracted from it is one step with it") {
   std::mt19937_64 random(11);
   for (const DType dtype : {f32, f64}) {
     for (const UpdateSizes& s :
          {UpdateSizes{160, 160, 40, false}, UpdateSizes{160, 160, 40, true}, UpdateSizes{77, 331, 33, true},
           UpdateSizes{1030, 67, 5, false}, UpdateSizes{129, 192, 160, true}, UpdateSizes{3, 9000, 2, true}}) {
       for (const UpdateForm form : update_forms) {
-        for (const Wanted wanted : {Wanted::sum, Wanted::both, Wanted::product_first}) {
+        for (const Wanted wanted : {Wanted::sum, Wanted::both, Wanted::matmul_first}) {
           const Graph graph = update_graph(dtype, s, form, wanted);
           const std::vector<Tensor> inputs = inputs_of_update(graph, random);
           const std::vector<Tensor> expected = updating(1, false).compile(graph).run(inputs);
@@ -98,7 +98,7 @@ TEST_CASE("[updates] a product that is added to something or subtracted from it 
   }
 }
 
-TEST_CASE("[updates] a product that is kept is one step with its sum, whatever stands between them") {
+TEST_CASE("[updates] a matmul that is kept is one step with its sum, whatever stands between them") {
   GraphBuilder builder("descent");
   const Value a = builder.input("a", {f32, {32, 160}}), w = builder.input("w", {f32, {160, 160}});
   const Value gradient = ops::dot_general(a, a, {{0}, {0}, {}, {}});
@@ -112,7 +112,7 @@ TEST_CASE("[updates] a product that is kept is one step with its sum, whatever s
   check_updated(executable.run(inputs), updating(1, false).compile(graph).run(inputs));
 }
 
-TEST_CASE("[updates] products of which more is wanted, or of other kinds, stay steps of their own") {
+TEST_CASE("[updates] matmuls of which more is wanted, or of other kinds, stay steps of their own") {
   std::mt19937_64 random(12);
   const auto check = [&](const Graph& graph, std::size_t instructions) {
     const std::vector<Tensor> inputs = inputs_of_update(graph, random);
@@ -216,7 +216,7 @@ TEST_CASE("[updates] an operand of the matmul is not overwritten, and not rearra
 }
 
 TEST_CASE(
-    "[updates] a step of gradient descent by large products has the same bits on any number of threads") {
+    "[updates] a step of gradient descent by large matmuls has the same bits on any number of threads") {
   std::mt19937_64 random(14);
   for (const UpdateSizes& s : {UpdateSizes{784, 512, 64, true}, UpdateSizes{512, 512, 64, true},
                                UpdateSizes{512, 768, 128, false}}) {
@@ -261,11 +261,11 @@ TEST_CASE("[updates] results that bypass the caches have the same bits, in place
     const auto bytes = static_cast<std::size_t>(call.m * n) * sizeof(T);
     CHECK(std::memcmp(c, expected.data(), bytes) == 0);
     // The matmul, too, at a line's begin when c is not, and the other way round.
-    std::vector<T> product(x.size() + 64), alone(x.size());
+    std::vector<T> matmul(x.size() + 64), alone(x.size());
     plan.run(a.data(), b.data(), alone.data());
     for (const std::int64_t at : {std::int64_t{0}, std::int64_t{3}}) {
-      begin = product.data();
-      space = product.size() * sizeof(T);
+      begin = matmul.data();
+      space = matmul.size() * sizeof(T);
       T* const kept = static_cast<T*>(std::align(64, x.size() * sizeof(T), begin, space)) + at;
       std::copy(x.begin(), x.begin() + call.m * n, c);
       plan.update(2, a.data(), b.data(), {c, &scale, true, shift == 0 && at == 0, kept}, c);
@@ -282,7 +282,7 @@ TEST_CASE("[updates] results that bypass the caches have the same bits, in place
 }
 
 // oneDNN computes them if it is available: one rounding of the scaled and added value may be missing.
-TEST_CASE("[updates] large products of many terms change arrays where they are, or elsewhere, alike") {
+TEST_CASE("[updates] large matmuls of many terms change arrays where they are, or elsewhere, alike") {
   std::mt19937_64 random(16);
   const UpdateSizes sizes{200, 331, 200, true};
   for (const UpdateForm form : update_forms) {

@@ -1,6 +1,6 @@
-// open_products.hpp - OpenProducts: nodes of grouped matmuls that further equal matmuls may join.
+// open_matmuls.hpp - OpenMatmuls: nodes of grouped matmuls that further equal matmuls may join.
 //
-// Note [Products]: a matmul joins an equal earlier one if all its operands are available before that one. The
+// Note [Matmuls]: a matmul joins an equal earlier one if all its operands are available before that one. The
 // tiniest matmuls gain nothing from this, and large ones already use several threads. The results of a group
 // have a limited size, so that they are still in the caches when they are read.
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace tidu::passes {
 
-class OpenProducts {
+class OpenMatmuls {
  public:
-  explicit OpenProducts(const Graph& graph) : graph_(graph) {}
+  explicit OpenMatmuls(const Graph& graph) : graph_(graph) {}
 
   /// Is the operation a matmul of two arrays, of a size that gains from grouping?
   static bool takes(const Graph& graph, const OperationRecord& record);

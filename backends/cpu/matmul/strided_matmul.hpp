@@ -1,4 +1,4 @@
-// product_places.hpp - matmuls with strided operands and results: the layout operations before and after them
+// strided_matmul.hpp - matmuls with strided operands and results: the layout operations before and after them
 // are elided (see steps/copy_elision.cpp).
 #pragma once
 
@@ -18,7 +18,7 @@ struct MatmulOperands {
 };
 
 /// Plans a matmul of two arrays that contracts one axis of each. Returns a plan without `run` if a view is
-/// not one or two batches of matrices, or if rows of a matrix are not contiguous enough. In product.cpp.
-Plan plan_placed_product(const PlanRequest& request, const MatmulOperands& places);
+/// not one or two batches of matrices, or if rows of a matrix are not contiguous enough. In matmul.cpp.
+Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& places);
 
 }  // namespace tidu::cpu_detail

@@ -1,4 +1,4 @@
-// library_products.hpp - products of matrices by cuBLASLt, on one device.
+// library_matmul.hpp - matmuls by cuBLASLt, on one device.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@ namespace tidu::cuda_detail {
 
 /// An algorithm is chosen once for each shape and alignment, among those whose results are the same from run
 /// to run. Any thread may call it.
-class ProductLibrary {
+class MatmulLibrary {
  public:
-  ProductLibrary();
-  ~ProductLibrary();
+  MatmulLibrary();
+  ~MatmulLibrary();
   /// Does what allocates, which may not happen while something is captured.
   void prepare();
   /// The device is current. Throws Error (execution) for what the library refuses.

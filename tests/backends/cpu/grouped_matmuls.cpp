@@ -13,7 +13,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
-namespace product_groups_cases {
+namespace grouped_matmuls_cases {
 namespace {
 
 // The number of matmuls in each group, in order.
@@ -21,7 +21,7 @@ std::vector<std::uint32_t> groups_of(const Program& program) {
   std::vector<std::uint32_t> groups;
   const std::vector<ScheduleNode>& nodes = program.schedule().nodes;
   for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
-    if (nodes[i].kind == NodeKind::product_group) groups.push_back(nodes[i].size - 1);
+    if (nodes[i].kind == NodeKind::grouped_matmul) groups.push_back(nodes[i].size - 1);
   }
   return groups;
 }
@@ -29,7 +29,7 @@ using Groups = std::vector<std::uint32_t>;
 
 ProgramOptions alone() {
   ProgramOptions options;
-  options.group_products = false;
+  options.grouped_matmuls = false;
   return options;
 }
 
@@ -48,7 +48,7 @@ Graph layers(DType dtype, std::int64_t n, std::size_t count) {
 }
 
 // Matmuls of random values, sums and functions of them.
-Graph random_products(std::mt19937_64& random, DType dtype, std::int64_t n, int operations) {
+Graph random_matmuls(std::mt19937_64& random, DType dtype, std::int64_t n, int operations) {
   GraphBuilder builder("random");
   std::vector<Value> values;
   for (int i = 0; i < 3; ++i) values.push_back(builder.input(detail::str('x', i), {dtype, {n, n}}));
@@ -101,7 +101,7 @@ void check_bits(const Graph& graph, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("equal products that do not need one another stand side by side") {
+TEST_CASE("equal matmuls that do not need one another stand side by side") {
   CHECK(groups_of(Program::make(layers(f32, 32, 5))) == Groups{5, 5});
   CHECK(groups_of(Program::make(layers(f32, 32, 5), alone())).empty());
   ProgramOptions one_by_one;
@@ -128,7 +128,7 @@ TEST_CASE("matmuls of other types, attributes or after a barrier are not grouped
   passes::verify_plan(program.graph(), program.schedule(), program.plan());
 }
 
-TEST_CASE("a chain of products has no groups, and no memory is shared within a group") {
+TEST_CASE("a chain of matmuls has no groups, and no memory is shared within a group") {
   GraphBuilder chain("chain");
   Value x = chain.input("x", {f64, {32, 32}});
   for (int i = 0; i < 6; ++i) x = ops::matmul(x, x);
@@ -145,13 +145,13 @@ TEST_CASE("a chain of products has no groups, and no memory is shared within a g
   // The check itself sees a plan in which that is so.
   SlotPlan wrong = program.plan();
   const ScheduleNode* group = program.schedule().nodes.data();
-  while (group->kind != NodeKind::product_group) ++group;
+  while (group->kind != NodeKind::grouped_matmul) ++group;
   const Operation last = program.graph().operation(group[3].index);
   wrong.slot_of[last.output()] = wrong.slot_of[program.roots()[last.inputs()[0]]];
   CHECK_THROWS_AS(passes::verify_plan(program.graph(), program.schedule(), wrong), Error);
 }
 
-TEST_CASE("products side by side are the bits of products one after another, on any number of threads") {
+TEST_CASE("matmuls side by side are the bits of matmuls one after another, on any number of threads") {
   std::mt19937_64 random(1);
   for (const DType dtype : {f32, f64, f16, bf16, c64, c128, i32}) {
     const std::int64_t n = 41;
@@ -169,26 +169,26 @@ TEST_CASE("products side by side are the bits of products one after another, on 
   const Value x = builder.input("x", {f64, {3, 30, 5, 29}});
   std::vector<Value> parts;
   for (const std::int64_t at : {0, 1, 2}) parts.push_back(ops::slice(x, {at, 0, 0, 0}, {at + 1, 30, 5, 29}));
-  std::vector<Value> products;
+  std::vector<Value> matmuls;
   for (const Value& left : parts) {
     for (const std::size_t k : {std::size_t{2}, std::size_t{1}})
-      products.push_back(ops::dot_general(left, parts[k], {{3, 0}, {3, 0}, {2}, {2}}));
+      matmuls.push_back(ops::dot_general(left, parts[k], {{3, 0}, {3, 0}, {2}, {2}}));
   }
-  const Graph graph = builder.build(products);
+  const Graph graph = builder.build(matmuls);
   CHECK(groups_of(Program::make(graph)) == Groups{6});
   check_bits(graph, random);
 }
 
-TEST_CASE("random graphs of products") {
+TEST_CASE("random graphs of matmuls") {
   std::mt19937_64 random(2);
   std::size_t grouped = 0;
   for (std::size_t i = 0; i < scaled(300); ++i) {
     const std::int64_t n = std::uniform_int_distribution<std::int64_t>(20, 40)(random);
-    const Graph graph = random_products(random, i % 2 == 0 ? f64 : f32, n, 30);
+    const Graph graph = random_matmuls(random, i % 2 == 0 ? f64 : f32, n, 30);
     for (const std::uint32_t count : groups_of(Program::make(graph))) grouped += count;
     check_bits(graph, random);
   }
   CHECK(grouped > scaled(300));
 }
 
-}  // namespace product_groups_cases
+}  // namespace grouped_matmuls_cases

@@ -1,5 +1,5 @@
-// open_products.cpp - see open_products.hpp.
-#include "cpu/schedule/open_products.hpp"
+// open_matmuls.cpp - see open_matmuls.hpp.
+#include "cpu/schedule/open_matmuls.hpp"
 
 #include <array>
 #include <span>
@@ -17,7 +17,7 @@ constexpr std::size_t max_open = 8;
 
 }  // namespace
 
-bool OpenProducts::takes(const Graph& graph, const OperationRecord& record) {
+bool OpenMatmuls::takes(const Graph& graph, const OperationRecord& record) {
   const Primitive& primitive = *record.op->primitive;
   if (!primitive.has_trait(Trait::product) || primitive.factors == nullptr || record.num_inputs != 2 ||
       record.num_outputs != 1 || primitive.has_trait(Trait::impure) || primitive.has_trait(Trait::barrier))
@@ -29,12 +29,12 @@ bool OpenProducts::takes(const Graph& graph, const OperationRecord& record) {
   return count >= min_multiplications && count < max_multiplications;
 }
 
-OpenProducts::Key OpenProducts::key_of(const OperationRecord& record) const {
+OpenMatmuls::Key OpenMatmuls::key_of(const OperationRecord& record) const {
   const ValueId* operands = graph_.data().operands.data() + record.first_input;
   return {record.op, graph_.type(operands[0]).identity(), graph_.type(operands[1]).identity()};
 }
 
-void OpenProducts::add(const OperationRecord& record, std::uint32_t node) {
+void OpenMatmuls::add(const OperationRecord& record, std::uint32_t node) {
   std::vector<Group>& groups = groups_[key_of(record)];
   if (groups.size() == max_open) groups.erase(groups.begin());
   groups.push_back({node, graph_.type(record.first_output).bytes()});

@@ -1,6 +1,6 @@
-// library_products.cpp - cuBLASLt, whose matrices are column-major: a row-major product is that of the
+// library_matmul.cpp - cuBLASLt, whose matrices are column-major: a row-major matmul is that of the
 // transposes in the other order, and memory stays as it is.
-#include "cuda/libraries/library_products.hpp"
+#include "cuda/libraries/library_matmul.hpp"
 
 #include <cublasLt.h>
 
@@ -68,7 +68,7 @@ cudaDataType_t data_type(DType dtype) {
     case DType::c128: return CUDA_C_64F;
     default:
       throw Error(ErrorKind::internal,
-                  detail::str("[cuda] expected a product of floating or complex numbers, got ", dtype));
+                  detail::str("[cuda] expected a matmul of floating or complex numbers, got ", dtype));
   }
 }
 cublasComputeType_t compute_type(const GemmStep& step) {
@@ -204,14 +204,14 @@ std::unique_ptr<Chosen> choose(cublasLtHandle_t handle, const GemmStep& s, const
 
 }  // namespace
 
-struct ProductLibrary::State {
+struct MatmulLibrary::State {
   std::mutex mutex;
   cublasLtHandle_t handle = nullptr;
   std::map<Key, std::unique_ptr<Chosen>> chosen;
 };
 
-ProductLibrary::ProductLibrary() : state_(std::make_unique<State>()) {}
-ProductLibrary::~ProductLibrary() {
+MatmulLibrary::MatmulLibrary() : state_(std::make_unique<State>()) {}
+MatmulLibrary::~MatmulLibrary() {
   if (is_ending()) {
     (void)state_.release();
     return;
@@ -220,12 +220,12 @@ ProductLibrary::~ProductLibrary() {
   if (state_->handle != nullptr) functions().destroy(state_->handle);
 }
 
-void ProductLibrary::prepare() {
+void MatmulLibrary::prepare() {
   const std::lock_guard lock(state_->mutex);
   if (state_->handle == nullptr) functions().check("cublasLtCreate", functions().create(&state_->handle));
 }
 
-bool ProductLibrary::run(const GemmStep& step, const Bindings& at, Stream stream) {
+bool MatmulLibrary::run(const GemmStep& step, const Bindings& at, Stream stream) {
   const Functions& f = functions();
   const Addresses addresses{at.at(step.a), at.at(step.b), step.has_bias ? at.at(step.bias) : nullptr,
                             at.at(step.out)};

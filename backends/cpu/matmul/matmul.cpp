@@ -1,4 +1,4 @@
-// product.cpp - dot_general as a batch of matrix products. An operand whose axes are batch, rows, columns in
+// matmul.cpp - dot_general as a batch of matmuls. An operand whose axes are batch, rows, columns in
 // either order and merge to three is read where it lies, transposed or not; any other is packed into scratch
 // memory first.
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include "cpu/kernels/strided.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/matmul/gemm.hpp"
-#include "cpu/matmul/product_places.hpp"
-#include "cpu/matmul/product_update.hpp"
+#include "cpu/matmul/matmul_epilogue.hpp"
+#include "cpu/matmul/strided_matmul.hpp"
 #include "cpu/parallel.hpp"
 #include "tidu/graph/error.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -103,7 +103,7 @@ Side arrange(Type type, const Ints& batch, const Ints& rows, const Ints& columns
   return side;
 }
 
-struct ProductState {
+struct MatmulState {
   Side lhs, rhs;
   std::size_t transposed_at = 0;  // bytes into the scratch memory: of C^T, where that is computed
   bool computes_transpose = false;
@@ -111,7 +111,7 @@ struct ProductState {
   std::vector<std::int32_t> row_ends;  // what the plan refers to
   std::optional<GemmPlan> plan;        // none for an empty result
 };
-void multiply_matrices(const ProductState& s, const Call& call) {
+void multiply_matrices(const MatmulState& s, const Call& call) {
   if (!s.plan) return;
   const std::byte* a = call.in[0];
   const std::byte* b = call.in[1];
@@ -144,14 +144,14 @@ void sort_pairs(Ints& by, Ints& other) {
   for (std::size_t i = 0; i < pairs.size(); ++i) std::tie(by[i], other[i]) = pairs[i];
 }
 
-// The operands as matrices, and the product of these.
+// The operands as matrices, and the matmul of these.
 struct Arranged {
   Side lhs, rhs;
   GemmCall call;
   bool one_pair = false;  // of axes that are summed over
 };
 
-Arranged arrange_product(const PlanRequest& request, GemmType type) {
+Arranged arrange_matmul(const PlanRequest& request, GemmType type) {
   const Type lhs = request.in[0];
   const Type rhs = request.in[1];
   const IntLists& numbers_list = request.op.lists("dimension_numbers");
@@ -173,37 +173,37 @@ Arranged arrange_product(const PlanRequest& request, GemmType type) {
     }
   }
 
-  Arranged product;
-  product.lhs = arrange(lhs, left_batch, rows, left, request.threads);
-  product.rhs = arrange(rhs, right_batch, right, columns, request.threads);
-  product.one_pair = left.size() == 1;
-  GemmCall& call = product.call;
+  Arranged matmul;
+  matmul.lhs = arrange(lhs, left_batch, rows, left, request.threads);
+  matmul.rhs = arrange(rhs, right_batch, right, columns, request.threads);
+  matmul.one_pair = left.size() == 1;
+  GemmCall& call = matmul.call;
   call.type = type;
   call.m = extent_of(lhs, rows);
   call.n = extent_of(rhs, columns);
   call.k = extent_of(lhs, left);
   call.batch = extent_of(lhs, left_batch);
-  call.trans_a = product.lhs.transposed;
-  call.trans_b = product.rhs.transposed;
-  call.lda = product.lhs.leading;
-  call.ldb = product.rhs.leading;
+  call.trans_a = matmul.lhs.transposed;
+  call.trans_b = matmul.rhs.transposed;
+  call.lda = matmul.lhs.leading;
+  call.ldb = matmul.rhs.leading;
   call.ldc = std::max<std::int64_t>(call.n, 1);
-  call.stride_a = product.lhs.batch_stride;
-  call.stride_b = product.rhs.batch_stride;
+  call.stride_a = matmul.lhs.batch_stride;
+  call.stride_b = matmul.rhs.batch_stride;
   call.stride_c = call.m * call.n;
   call.add = request.add;
-  return product;
+  return matmul;
 }
 
 Plan plan_dot(const PlanRequest& request) {
   const Type lhs = request.in[0];
   const std::optional<GemmType> type = gemm_type(lhs.dtype());
   if (!type) return Plan();
-  Arranged product = arrange_product(request, *type);
-  GemmCall& call = product.call;
-  ProductState state;
-  state.lhs = std::move(product.lhs);
-  state.rhs = std::move(product.rhs);
+  Arranged matmul = arrange_matmul(request, *type);
+  GemmCall& call = matmul.call;
+  MatmulState state;
+  state.lhs = std::move(matmul.lhs);
+  state.rhs = std::move(matmul.rhs);
   std::size_t scratch = state.lhs.bytes + state.rhs.bytes;
   if (request.out[0].size() != 0) {
     try {
@@ -229,15 +229,15 @@ Plan plan_dot(const PlanRequest& request) {
   }
   // Which order of several pairs is summed in depends on both operands.
   const bool fixed =
-      (request.fixed & 2U) != 0 && product.one_pair && !state.rhs.packed && !state.computes_transpose;
+      (request.fixed & 2U) != 0 && matmul.one_pair && !state.rhs.packed && !state.computes_transpose;
   const std::int64_t packed = fixed && state.plan ? state.plan->packed_bytes() : 0;
   if (packed > 0) state.plan = state.plan->packed();
   const std::size_t library = state.plan ? state.plan->library_bytes(request.threads) : 0;
-  Plan plan = make_plan<ProductState, multiply_matrices>(std::move(state), scratch);
+  Plan plan = make_plan<MatmulState, multiply_matrices>(std::move(state), scratch);
   plan.library = library;
   if (packed > 0) {
     plan.prepare = [](const void* s, const Call& c) {
-      static_cast<const ProductState*>(s)->plan->pack(c.in[0], c.out[0]);
+      static_cast<const MatmulState*>(s)->plan->pack(c.in[0], c.out[0]);
     };
     plan.prepared = 1;
     plan.prepared_bytes = static_cast<std::size_t>(packed);
@@ -245,8 +245,8 @@ Plan plan_dot(const PlanRequest& request) {
   return plan;
 }
 
-// Batches of products one after another; first elements and distances of batches are in bytes.
-struct PlacedProduct {
+// Batches of matmuls one after another; first elements and distances of batches are in bytes.
+struct StridedMatmul {
   GemmPlan plan;
   std::int64_t batches = 1;
   std::array<std::ptrdiff_t, 3> first{}, step{};
@@ -254,7 +254,7 @@ struct PlacedProduct {
   int threads = 1;  // that share batches
   std::int64_t grain = 1;
 };
-void multiply_placed(const PlacedProduct& s, const Call& call) {
+void multiply_placed(const StridedMatmul& s, const Call& call) {
   // Nobody reads that operand before it is whole.
   std::byte* c = s.into_operand ? const_cast<std::byte*>(call.in[2]) : call.out[0];
   const std::byte* const a = call.in[0] + s.first[0];
@@ -289,13 +289,13 @@ std::optional<PlacedSide> place_side(Type type, const std::vector<std::int64_t>&
   return side;
 }
 
-constexpr KernelEntry product_entries[] = {{"dot_general", plan_dot, numbers, false, true}};
+constexpr KernelEntry matmul_entries[] = {{"dot_general", plan_dot, numbers, false, true}};
 
 }  // namespace
 
-std::span<const KernelEntry> product_kernels() { return product_entries; }
+std::span<const KernelEntry> matmul_kernels() { return matmul_entries; }
 
-Plan plan_placed_product(const PlanRequest& request, const MatmulOperands& places) {
+Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& places) {
   const Type lhs = request.in[0], rhs = request.in[1], result = request.out[0];
   const std::optional<GemmType> type = gemm_type(lhs.dtype());
   if (!is_any_of(request.op.primitive(), prim::dot_general) || !type || rhs.dtype() != lhs.dtype() ||
@@ -348,19 +348,19 @@ Plan plan_placed_product(const PlanRequest& request, const MatmulOperands& place
     const auto grain = static_cast<std::int64_t>(std::max(1.0, min_work / std::max(1.0, work)));
     const bool shared = batches >= 2 * grain && batches >= request.threads;
     try {
-      PlacedProduct product{GemmPlan(call, shared ? 1 : request.threads),
-                            batches,
-                            {},
-                            {},
-                            places.into_operand,
-                            shared ? request.threads : 1,
-                            grain};
-      product.first = {places.operands[0].offset * size, places.operands[1].offset * size,
-                       places.result.offset * size};
-      product.step = {a->step * size, b->step * size, c->step * size};
-      const std::size_t library = product.plan.library_bytes(shared ? 1 : request.threads) *
-                                  static_cast<std::size_t>(std::max(product.threads, 1));
-      Plan plan = make_plan<PlacedProduct, multiply_placed>(product);
+      StridedMatmul matmul{GemmPlan(call, shared ? 1 : request.threads),
+                           batches,
+                           {},
+                           {},
+                           places.into_operand,
+                           shared ? request.threads : 1,
+                           grain};
+      matmul.first = {places.operands[0].offset * size, places.operands[1].offset * size,
+                      places.result.offset * size};
+      matmul.step = {a->step * size, b->step * size, c->step * size};
+      const std::size_t library = matmul.plan.library_bytes(shared ? 1 : request.threads) *
+                                  static_cast<std::size_t>(std::max(matmul.threads, 1));
+      Plan plan = make_plan<StridedMatmul, multiply_placed>(matmul);
       plan.library = library;
       return plan;
     } catch (const GemmError&) {
@@ -370,19 +370,19 @@ Plan plan_placed_product(const PlanRequest& request, const MatmulOperands& place
   return {};
 }
 
-std::optional<GemmPlan> plan_product_update(const PlanRequest& request, bool in_loop) {
+std::optional<GemmPlan> plan_matmul_for_epilogue(const PlanRequest& request, bool in_loop) {
   const DType dtype = request.in[0].dtype();
   const bool has_kernels = (dtype == f32 || dtype == f64) && request.in[1].dtype() == dtype;
   if (!is_any_of(request.op.primitive(), prim::dot_general) || !has_kernels || request.out[0].size() == 0)
     return std::nullopt;
-  const Arranged product = arrange_product(request, *gemm_type(dtype));
-  if (product.lhs.packed || product.rhs.packed) return std::nullopt;
-  const GemmPlan own(product.call, 1, GemmIsa::avx512), best(product.call, 1);
+  const Arranged matmul = arrange_matmul(request, *gemm_type(dtype));
+  if (matmul.lhs.packed || matmul.rhs.packed) return std::nullopt;
+  const GemmPlan own(matmul.call, 1, GemmIsa::avx512), best(matmul.call, 1);
   // Of more terms another library's kernels gain more than tiles that are changed in registers.
   constexpr std::int64_t few_terms = 48;
   constexpr std::int64_t min_in_loop = 16;
-  if (in_loop && product.call.k < min_in_loop) return std::nullopt;
-  const GemmPlan& plan = product.call.k > few_terms ? best : own;
+  if (in_loop && matmul.call.k < min_in_loop) return std::nullopt;
+  const GemmPlan& plan = matmul.call.k > few_terms ? best : own;
   return plan.can_update() ? std::optional(plan) : std::nullopt;
 }
 

@@ -1,6 +1,6 @@
-// product_rules.cpp - dot_general as a batch of products of matrices. An operand whose axes are batch, rows
+// matmul_rules.cpp - dot_general as a batch of matmuls. An operand whose axes are batch, rows
 // and columns in either order, and merge to three, is read where it lies, transposed or not; any other is
-// copied into that order first. Products of integers, for which there is no library, are a kernel.
+// copied into that order first. Matmuls of integers, for which there is no library, are a kernel.
 #include <algorithm>
 #include <numeric>
 
@@ -12,12 +12,12 @@ namespace tidu::cuda_detail {
 namespace {
 
 // One thread for each element of the result.
-constexpr const char* product_parameters =
+constexpr const char* matmul_parameters =
     "const MEMORY* __restrict__ a, const MEMORY* __restrict__ b, MEMORY* __restrict__ c, const u64 m, "
     "const u64 n, const u64 k, const u64 a_matrix, const u64 a_row, const u64 a_column, const u64 b_matrix, "
     "const u64 b_row, const u64 b_column, const u64 c_matrix, const u64 c_row";
 constexpr const char* bias_parameter = ", const MEMORY* __restrict__ bias";
-constexpr const char* product_body = R"(
+constexpr const char* matmul_body = R"(
     const u64 column = at % n, rest = at / n, row = rest % m, matrix = rest / m;
     const MEMORY* x = a + matrix * a_matrix + row * a_row;
     const MEMORY* y = b + matrix * b_matrix + column * b_column;
@@ -26,18 +26,18 @@ constexpr const char* product_body = R"(
     store(c[matrix * c_matrix + row * c_row + column], sum)";
 
 // The text of the kernel.
-std::string product_text(DType dtype, bool has_bias) {
+std::string matmul_text(DType dtype, bool has_bias) {
   std::string text = "typedef " + std::string(memory_name(dtype)) + " MEMORY;\n";
-  text += elements_begin(std::string(product_parameters) + (has_bias ? bias_parameter : ""));
-  return text + product_body + (has_bias ? " + value(bias[column])" : "") + ");\n  }\n}\n";
+  text += elements_begin(std::string(matmul_parameters) + (has_bias ? bias_parameter : ""));
+  return text + matmul_body + (has_bias ? " + value(bias[column])" : "") + ");\n  }\n}\n";
 }
 
-void append_own_products(Plan& plan, const Products& p, const PlanRequest& like) {
+void append_own_matmuls(Plan& plan, const Matmuls& p, const PlanRequest& like) {
   std::vector<Argument> arguments{argument(p.a), argument(p.b), argument(p.out)};
   for (const std::int64_t number : {p.m, p.n, p.k, p.a_matrix, p.a_row, p.a_column, p.b_matrix, p.b_row,
                                     p.b_column, p.out_matrix, p.out_row})
     arguments.push_back(argument(number));
-  plan.steps.emplace_back(launch_elements("product", product_text(p.dtype, false), p.batch * p.m * p.n,
+  plan.steps.emplace_back(launch_elements("product", matmul_text(p.dtype, false), p.batch * p.m * p.n,
                                           std::move(arguments), like.multiprocessors));
 }
 
@@ -58,7 +58,7 @@ std::optional<Lying> lying(std::int64_t rows, std::int64_t columns, std::int64_t
 constexpr std::int64_t max_batch = 65535;
 
 // Workspace lets a library cut sums that few blocks would share; more than this it hardly uses.
-std::size_t workspace_for(const Products& p) {
+std::size_t workspace_for(const Matmuls& p) {
   constexpr std::size_t most = std::size_t{32} << 20;
   const auto results = static_cast<std::size_t>(p.batch * p.m * p.n) * size_of(p.dtype);
   return std::min(most, aligned(16 * results + 4096));
@@ -66,9 +66,9 @@ std::size_t workspace_for(const Products& p) {
 
 }  // namespace
 
-Launch own_product(const GemmStep& s, int multiprocessors) {
+Launch own_matmul(const GemmStep& s, int multiprocessors) {
   if (s.alpha != 1 || s.beta != 0)
-    throw Error(ErrorKind::internal, "own_product: expected a product that is neither scaled nor added to");
+    throw Error(ErrorKind::internal, "own_matmul: expected a matmul that is neither scaled nor added to");
   const auto row = [](bool transposed, std::int64_t leading) { return transposed ? 1 : leading; };
   std::vector<Argument> arguments{argument(s.a), argument(s.b), argument(s.out)};
   for (const std::int64_t number :
@@ -76,7 +76,7 @@ Launch own_product(const GemmStep& s, int multiprocessors) {
         row(s.b_transposed, s.ldb), row(!s.b_transposed, s.ldb), s.stride_c, s.ldc})
     arguments.push_back(argument(number));
   if (s.has_bias) arguments.push_back(argument(s.bias));
-  return launch_elements(s.has_bias ? "biased_product" : "product", product_text(s.dtype, s.has_bias),
+  return launch_elements(s.has_bias ? "biased_product" : "product", matmul_text(s.dtype, s.has_bias),
                          s.batch * s.m * s.n, std::move(arguments), multiprocessors);
 }
 
@@ -84,14 +84,14 @@ bool lies_as_matrix(std::int64_t rows, std::int64_t columns, std::int64_t row, s
   return lying(rows, columns, row, column).has_value();
 }
 
-void append_products(Plan& plan, const Products& p, const PlanRequest& like) {
+void append_matmuls(Plan& plan, const Matmuls& p, const PlanRequest& like) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
   if (p.k == 0) {
     const std::int64_t count = (p.batch - 1) * p.out_matrix + (p.m - 1) * p.out_row + p.n;
     plan.steps.emplace_back(ClearStep{p.out, static_cast<std::size_t>(count) * size_of(p.dtype)});
     return;
   }
-  if (!is_inexact(p.dtype)) return append_own_products(plan, p, like);
+  if (!is_inexact(p.dtype)) return append_own_matmuls(plan, p, like);
   const std::optional<Lying> a = lying(p.m, p.k, p.a_row, p.a_column),
                              b = lying(p.k, p.n, p.b_row, p.b_column);
   if (!a || !b) {
@@ -204,7 +204,7 @@ Plan dot_general(const PlanRequest& request) {
     best_lhs = lhs;
     best_rhs = rhs;
   }
-  Products p;
+  Matmuls p;
   p.dtype = request.out[0].dtype();
   p.a = operand(0);
   p.b = operand(1);
@@ -227,7 +227,7 @@ Plan dot_general(const PlanRequest& request) {
   }
   p.out_row = p.n;
   p.out_matrix = p.m * p.n;
-  append_products(plan, p, request);
+  append_matmuls(plan, p, request);
   return plan;
 }
 
@@ -236,6 +236,6 @@ constexpr RuleEntry entries[] = {
 
 }  // namespace
 
-RuleTable product_rules() { return entries; }
+RuleTable matmul_rules() { return entries; }
 
 }  // namespace tidu::cuda_detail

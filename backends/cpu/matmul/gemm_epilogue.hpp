@@ -1,4 +1,4 @@
-// gemm_update.hpp - the GEMM epilogue x + c AB, applied to tiles in registers. Part of gemm_kernels.hpp,
+// gemm_epilogue.hpp - the GEMM epilogue x + c AB, applied to tiles in registers. Part of gemm_kernels.hpp,
 // which explains TIDU_GEMM_ISA.
 #pragma once
 
@@ -34,14 +34,14 @@ void update_rows(const GemmCall& call, Index begin, Index end, const void* a, co
     T* const to = static_cast<T*>(c) + i * call.ldc;
     TileUpdate<T> update{static_cast<const T*>(how.x) + i * call.ldc, *static_cast<const T*>(how.scale),
                          how.subtract, how.past_caches,
-                         how.product != nullptr ? static_cast<T*>(how.product) + i * call.ldc : nullptr};
+                         how.matmul != nullptr ? static_cast<T*>(how.matmul) + i * call.ldc : nullptr};
     if (count > 0)
       find_update_tiles<T, Order>(whole, rows)(count, {0, panel_b, kWidth}, call.k, from_a, a_stride, from_b,
                                                b_stride, to, call.ldc, kLanes<T>, update);
     if (whole_width == call.n) continue;
     const WidthOfTiles<T> last(call.n - whole_width);
     update.x += whole_width;
-    if (update.product != nullptr) update.product += whole_width;
+    if (update.matmul != nullptr) update.matmul += whole_width;
     find_update_tiles<T, Order>(last.kind, rows)(1, {}, call.k, from_a, a_stride, from_b + count * panel_b,
                                                  b_stride, to + whole_width, call.ldc, last.last_lanes,
                                                  update);
