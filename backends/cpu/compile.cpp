@@ -9,7 +9,7 @@
 #include "cpu/compiled.hpp"
 #include "cpu/fusion/fused.hpp"
 #include "cpu/fusion/fused_rows.hpp"
-#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/straight_line.hpp"
 #include "cpu/loop.hpp"
 #include "cpu/matmul/grouped_matmul.hpp"
 #include "cpu/operation_plans.hpp"
@@ -222,18 +222,18 @@ class Compiler {
   // One instruction for each step or straight-line kernel.
   void make_instructions() {
     const Schedule& schedule = given_.schedule();
-    std::vector<Run> blocks;
+    std::vector<StraightLineBlock> blocks;
     if (runs(CpuPass::straight_line))
-      blocks = find_runs(to_.program_, options_, fused_->changed_operations());
-    auto next_run = blocks.begin();
+      blocks = find_straight_line_blocks(to_.program_, options_, fused_->changed_operations());
+    auto next_block = blocks.begin();
     for (std::size_t i = 0; i < schedule.nodes.size(); i += schedule.nodes[i].size) {
       const ScheduleNode& node = schedule.nodes[i];
       const Step* const step = fused_->empty() ? nullptr : &fused_->at(i);
-      if (next_run != blocks.end() && next_run->first == i) {
-        run(*next_run, node.index);
-        for (std::size_t k = 0; k < next_run->count; ++k) traits_.cannot_fail.insert(i + k);
-        i += next_run->count - 1;  // of nodes of size 1
-        ++next_run;
+      if (next_block != blocks.end() && next_block->first == i) {
+        run_block(*next_block, node.index);
+        for (std::size_t k = 0; k < next_block->count; ++k) traits_.cannot_fail.insert(i + k);
+        i += next_block->count - 1;  // of nodes of size 1
+        ++next_block;
       } else if (step != nullptr && step->absorbed) {
         continue;
       } else if (node.kind != NodeKind::operation || (step != nullptr && step->plan)) {
@@ -284,14 +284,14 @@ class Compiler {
     for (const ValueId id : values.operands) pointer(plan_->slot_of[id]);
     for (const ValueId id : values.results) pointer(plan_->slot_of[id]);
   }
-  void run(const Run& run, std::uint32_t first_operation) {
+  void run_block(const StraightLineBlock& block, std::uint32_t first_operation) {
     Plan plan;
     plan.run = [](const void* kernel, const Call& call) {
-      static_cast<const RunKernel*>(kernel)->run(call.in);
+      static_cast<const StraightLineKernel*>(kernel)->run(call.in);
     };
-    plan.state = run.kernel;
-    general(std::move(plan), run.values.size(), first_operation);
-    for (const ValueId id : run.values) pointer(plan_->slot_of[id]);
+    plan.state = block.kernel;
+    general(std::move(plan), block.values.size(), first_operation);
+    for (const ValueId id : block.values) pointer(plan_->slot_of[id]);
   }
   void pointer(SlotId id) {
     if (to_.num_pointers_ >= no_index)

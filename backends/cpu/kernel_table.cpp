@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cpu/custom_kernel.hpp"
-#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/straight_line.hpp"
 #include "cpu/fusion/vector_complex.hpp"
 #include "cpu/fusion/vector_ir.hpp"
 #include "cpu/fusion/vector_special.hpp"
@@ -86,7 +86,7 @@ std::shared_ptr<const VectorKernel> lanes_for(const PlanRequest& request) {
     return nullptr;
   }
   const Type out = request.out[0];
-  if (out.size() < min_in_run && !request.part) return nullptr;
+  if (out.size() < min_straight_line && !request.part) return nullptr;
   DType computed = out.dtype();
   for (const Type type : request.in) {
     if (type.dtype() != bool_) computed = type.dtype();

@@ -68,7 +68,7 @@ endforeach()
 # Sources that an option concerns are compiled alone, so that the groups in which the others are do not depend on options, and a
 # compiler cache has them for every build.
 foreach(source convolution/convolution_onednn convolution/convolution_primitives matmul/gemm_onednn kernels/svd_jacobi kernels/svd_lapack
-        fusion/vector_x86 fusion/vector_mvec fusion/rows_x86 fusion/runs_x86)
+        fusion/vector_x86 fusion/vector_mvec fusion/rows_x86 fusion/straight_line_x86)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/${source}.cpp" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
 
@@ -163,7 +163,7 @@ if(NOT TIDU_LANES STREQUAL "OFF")
 endif()
 if(lanes)
   set_property(SOURCE "${CMAKE_CURRENT_LIST_DIR}/fusion/vector_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/fusion/vector_mvec.cpp"
-               "${CMAKE_CURRENT_LIST_DIR}/fusion/rows_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/fusion/runs_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
+               "${CMAKE_CURRENT_LIST_DIR}/fusion/rows_x86.cpp" "${CMAKE_CURRENT_LIST_DIR}/fusion/straight_line_x86.cpp" APPEND PROPERTY COMPILE_DEFINITIONS TIDU_WITH_LANES)
   target_include_directories(${target} SYSTEM PRIVATE "${TIDU_XBYAK_INCLUDE_DIR}")
   target_link_libraries(${target} PRIVATE mvec)
 elseif(TIDU_LANES STREQUAL "ON")

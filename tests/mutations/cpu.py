@@ -10,26 +10,26 @@ COMPILED = "backends/cpu/compiled.cpp"
 STEPS = "backends/cpu/steps/"
 
 # Operations on short arrays as one piece of code.
-RUNS = "backends/cpu/fusion/runs_plan.cpp"
-fault("runs", "what the operation right behind a run reads is not written", RUNS,
+STRAIGHT_LINE = "backends/cpu/fusion/straight_line_plan.cpp"
+fault("straight line", "what the operation right behind a block reads is not written", STRAIGHT_LINE,
       "if (last_read_[result] < end) continue;", "if (last_read_[result] <= end) continue;")
-fault("runs", "what a fusion repeats is not read", RUNS,
+fault("straight line", "what a fusion repeats is not read", STRAIGHT_LINE,
       "          if (fusion && splats_[id] != no_index) read(splats_[id]);\n", "",
-      (RUNS, "const bool fusion = nodes[i].kind == NodeKind::fusion;\n      ", ""))
-fault("runs", "what a loop reads is not written", RUNS,
+      (STRAIGHT_LINE, "const bool fusion = nodes[i].kind == NodeKind::fusion;\n      ", ""))
+fault("straight line", "what a loop reads is not written", STRAIGHT_LINE,
       "        for (const BlockedLoop::Value& operand : schedule_.loops[nodes[i].index].operands) "
       "read(operand.id);\n", "")
-fault("runs", "arrays of two lengths are in one run", RUNS,
+fault("straight line", "arrays of two lengths are in one block", STRAIGHT_LINE,
       "(kind.elements != 1 && elements_ != 1 && kind.elements != elements_)", "false")
-fault("runs", "arrays of two dtypes are in one run", RUNS,
+fault("straight line", "arrays of two dtypes are in one block", STRAIGHT_LINE,
       "(kind.dtype != bool_ && dtype_ != bool_ && kind.dtype != dtype_)", "false")
-fault("runs", "an addition that a matmul does is in a run, too", RUNS,
+fault("straight line", "an addition that a matmul does is in a block, too", STRAIGHT_LINE,
       "(excluded_.empty() || !excluded_[node.index])", "(excluded_.empty() || true)")
-fault("runs", "the mask of what a vector does not fill is thought to outlive calls", "backends/cpu/fusion/runs_x86.cpp",
+fault("straight line", "the mask of what a vector does not fill is thought to outlive calls", "backends/cpu/fusion/straight_line_x86.cpp",
       "      tail_.forget_mask();\n", "")
-fault("runs", "sums begin with +0 where a vector is not filled", "backends/cpu/fusion/vector_x86_reduction.hpp",
+fault("straight line", "sums begin with +0 where a vector is not filled", "backends/cpu/fusion/vector_x86_reduction.hpp",
       "if (is_sum(op)) return x_.constant(x_.sign_bit());", "if (is_sum(op)) return x_.constant(0);")
-fault("runs", "single elements are loaded again", "backends/cpu/fusion/runs_x86.cpp",
+fault("straight line", "single elements are loaded again", "backends/cpu/fusion/straight_line_x86.cpp",
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate;",
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate || op == VectorOp::splat;")
 

@@ -81,7 +81,7 @@ enum class VectorOp : std::uint8_t {
   call,         // function `index` of one or two operands
   store,        // a to result `index`
   store_mask,
-  // Only in row fusions (runs also have store_row, the reductions and keep):
+  // Only in row fusions (straight-line kernels also have store_row, the reductions and keep):
   stream,     // a to result `index`, past the caches if vectors are aligned
   store_row,  // a's element to result `index`
   set_slot,   // a, which has equal lanes, to value `index` of the row
@@ -220,8 +220,8 @@ using Pointers = eager::detail::ShortArray<Pointer, VectorKernel::few_pointers>;
 
 class RowKernel;
 struct RowsCode;  // rows.hpp
-class RunKernel;
-struct RunCode;  // runs.hpp
+class StraightLineKernel;
+struct StraightLineCode;  // straight_line.hpp
 
 /// The JIT for one vector width. It keeps compiled code and returns it for an equal program. Beyond
 /// `max_kernels`, kernels that nothing else holds are dropped.
@@ -236,7 +236,7 @@ class VectorJit {
   /// As above, for row fusions.
   std::shared_ptr<const RowKernel> compile(const RowsCode& code);
   /// As above, for straight-line kernels.
-  std::shared_ptr<const RunKernel> compile(const RunCode& code);
+  std::shared_ptr<const StraightLineKernel> compile(const StraightLineCode& code);
   /// Drops all code, so that it is generated again on demand. For measurements.
   void clear();
   std::size_t vector_bytes() const { return units_ == VectorUnits::avx512 ? 64 : 32; }
@@ -257,7 +257,7 @@ class VectorJit {
   template <class Kernel, class Code>
   std::shared_ptr<const Kernel> compile_in(Kernels<Kernel>& kernels, const Code& code);
   Kernels<RowKernel> row_kernels_;
-  Kernels<RunKernel> run_kernels_;
+  Kernels<StraightLineKernel> straight_line_kernels_;
 };
 
 // In vector_mvec.cpp.
@@ -271,11 +271,11 @@ struct MachineCode {
   std::vector<std::uint8_t> bytes;
   std::size_t scratch_bytes = 0;  ///< of a row fusion
 };
-// In vector_x86.cpp, rows_x86.cpp and runs_x86.cpp. The code is the same on all machines, except the
+// In vector_x86.cpp, rows_x86.cpp and straight_line_x86.cpp. The code is the same on all machines, except the
 // addresses of functions that it calls, and scaling by powers of two: see computes_in_halves.
 MachineCode assemble(const VectorProgram& code, VectorUnits units);
 MachineCode assemble(const RowsCode& code, VectorUnits units);
-MachineCode assemble(const RunCode& code, VectorUnits units);
+MachineCode assemble(const StraightLineCode& code, VectorUnits units);
 /// The version of Xbyak, on which the choice of encodings depends; 0 if this build generates no code.
 int xbyak_version();
 /// A copy of the code in executable, read-only pages; null if the system provides none.

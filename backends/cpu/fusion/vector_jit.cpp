@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "cpu/fusion/rows.hpp"
-#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/straight_line.hpp"
 #include "graph/fork_locks.hpp"
 
 namespace tidu::cpu_detail {
@@ -108,8 +108,8 @@ std::shared_ptr<const RowKernel> generate(const RowsCode& code, VectorUnits unit
   const MachineCode machine = assemble(code, units);
   return make_kernel<RowKernel>(code, machine, machine.scratch_bytes);
 }
-std::shared_ptr<const RunKernel> generate(const RunCode& code, VectorUnits units) {
-  return make_kernel<RunKernel>(code, assemble(code, units));
+std::shared_ptr<const StraightLineKernel> generate(const StraightLineCode& code, VectorUnits units) {
+  return make_kernel<StraightLineKernel>(code, assemble(code, units));
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ std::uint64_t RowsCode::hash() const {
   return hasher.hash();
 }
 
-std::uint64_t RunCode::hash() const {
+std::uint64_t StraightLineCode::hash() const {
   Hasher hasher;
   hasher.mix(static_cast<std::uint64_t>(lanes.dtype));
   hasher.mix(static_cast<std::uint64_t>(elements));
@@ -212,15 +212,15 @@ std::shared_ptr<const Kernel> VectorJit::compile_in(Kernels<Kernel>& kernels, co
 std::shared_ptr<const RowKernel> VectorJit::compile(const RowsCode& code) {
   return compile_in(row_kernels_, code);
 }
-std::shared_ptr<const RunKernel> VectorJit::compile(const RunCode& code) {
-  return compile_in(run_kernels_, code);
+std::shared_ptr<const StraightLineKernel> VectorJit::compile(const StraightLineCode& code) {
+  return compile_in(straight_line_kernels_, code);
 }
 
 void VectorJit::clear() {
   const std::lock_guard<std::mutex> lock(mutex_);
   kernels_.clear();
   row_kernels_.clear();
-  run_kernels_.clear();
+  straight_line_kernels_.clear();
 }
 
 }  // namespace tidu::cpu_detail

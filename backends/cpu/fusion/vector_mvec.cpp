@@ -1,7 +1,7 @@
 // vector_mvec.cpp - the system's side of generated code: the vectors that this machine has, the addresses of
 // libmvec's functions, and executable memory. Without vector code, stubs.
 #include "cpu/fusion/rows.hpp"
-#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/straight_line.hpp"
 #include "cpu/fusion/vector_ir.hpp"
 #include "cpu/instruction_set.hpp"
 
@@ -72,7 +72,7 @@ bool can_generate(VectorUnits) { return false; }
 int xbyak_version() { return 0; }
 MachineCode assemble(const VectorProgram&, VectorUnits) { return {}; }
 MachineCode assemble(const RowsCode&, VectorUnits) { return {}; }
-MachineCode assemble(const RunCode&, VectorUnits) { return {}; }
+MachineCode assemble(const StraightLineCode&, VectorUnits) { return {}; }
 std::shared_ptr<const void> executable_copy(std::span<const std::uint8_t>) { return nullptr; }
 
 }  // namespace tidu::cpu_detail

@@ -2,8 +2,8 @@
 // parts of a generator.
 //
 // Three generators hold the parts: the loop over elements (vector_x86.cpp), the one over rows (rows_x86.cpp)
-// and straight-line kernels (runs_x86.cpp). Each part has the state that it names, and refers to the parts it
-// uses:
+// and straight-line kernels (straight_line_x86.cpp). Each part has the state that it names, and refers to the
+// parts it uses:
 //   Assembler           the code, its constants, the registers of one width
 //   ArithmeticEmitter   an instruction on given registers
 //   ExponentialEmitter  exp and tanh

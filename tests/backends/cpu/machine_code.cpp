@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cpu/fusion/rows.hpp"
-#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/straight_line.hpp"
 #include "cpu/fusion/vector_ir.hpp"
 #include "cpu/instruction_set.hpp"
 #include "support/support.hpp"
@@ -40,10 +40,10 @@ class Programs {
     code.steps = std::move(steps_);
     return code;
   }
-  RunCode run() {
-    RunCode code;
+  StraightLineCode run() {
+    StraightLineCode code;
     code.lanes.dtype = start();
-    code.elements = min_in_run + below(code.lanes.dtype == f32 ? 25 : 9);
+    code.elements = min_straight_line + below(code.lanes.dtype == f32 ? 25 : 9);
     std::uint32_t& pointers = code.lanes.num_operands;
     for (std::uint32_t n = 1 + below(5); n > 0; --n) load({VectorOp::load, VectorOp::load_mask}, pointers++);
     for (std::uint32_t n = 1 + below(4); n > 0; --n) {

@@ -1,7 +1,7 @@
 // Straight-line kernels of operations on short arrays: bit by bit the results of the operations one by one,
 // in recurrences of few steps and of many, of all lengths, with reductions, single elements, masks and other
 // operations between.
-#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/straight_line.hpp"
 
 #include <array>
 #include <cstring>
@@ -15,7 +15,7 @@ using namespace tidu;
 using namespace tidu::test;
 using namespace tidu::cpu_detail;
 
-namespace runs_cases {
+namespace straight_line_cases {
 namespace {
 
 CompileOptions compile_options(VectorUnits units) {
@@ -136,17 +136,20 @@ Graph random_recurrence(DType dtype, std::int64_t length, int steps, std::mt1993
   return g.build(outputs);
 }
 
-std::size_t operations_in_runs(const Graph& graph, VectorUnits units, std::size_t* nodes = nullptr) {
+std::size_t operations_in_blocks(const Graph& graph, VectorUnits units, std::size_t* nodes = nullptr) {
   const Program program = Program::make(graph);
   std::size_t count = 0;
-  for (const Run& run : find_runs(program, compile_options(units), {})) count += run.count;
+  for (const StraightLineBlock& block : find_straight_line_blocks(program, compile_options(units), {}))
+    count += block.count;
   if (nodes != nullptr) *nodes = program.schedule().nodes.size();
   return count;
 }
 
 }  // namespace
 
-TEST_CASE("[runs] a recurrence on short arrays runs in runs, with the bits of its operations") {
+TEST_CASE(
+    "[straight line] a recurrence on short arrays runs in straight-line kernels, with the bits of its "
+    "operations") {
   std::mt19937_64 random(1);
   for (const VectorUnits each : units()) {
     for (const DType dtype : {f32, f64}) {
@@ -155,12 +158,12 @@ TEST_CASE("[runs] a recurrence on short arrays runs in runs, with the bits of it
         CAPTURE(length);
         const Graph graph = recurrence(dtype, length, 20);
         std::size_t nodes = 0;
-        const std::size_t in_runs = operations_in_runs(graph, each, &nodes);
+        const std::size_t in_blocks = operations_in_blocks(graph, each, &nodes);
         const auto bytes = static_cast<std::int64_t>(VectorJit::get(each)->vector_bytes());
-        if (fits_run(length, dtype, bytes)) {
-          CHECK(in_runs > nodes * 3 / 4 - 40);
+        if (fits_straight_line(length, dtype, bytes)) {
+          CHECK(in_blocks > nodes * 3 / 4 - 40);
         } else {
-          CHECK(in_runs == 0);
+          CHECK(in_blocks == 0);
         }
         check_same(graph, inputs_of(graph, random), each);
         check_same(graph, inputs_of(graph, random, true), each);
@@ -169,21 +172,21 @@ TEST_CASE("[runs] a recurrence on short arrays runs in runs, with the bits of it
   }
 }
 
-TEST_CASE("[runs] a recurrence of few steps is right, and needs no runs") {
+TEST_CASE("[straight line] a recurrence of few steps is right, and needs no kernels") {
   std::mt19937_64 random(2);
   for (const VectorUnits each : units()) {
     for (const int steps : {0, 1, 2, 3}) {
       const Graph graph = recurrence(f64, 14, steps);
-      CHECK(operations_in_runs(graph, each) == 0);
+      CHECK(operations_in_blocks(graph, each) == 0);
       check_same(graph, inputs_of(graph, random), each);
     }
-    CHECK(operations_in_runs(recurrence(f64, 7, 40), each) == 0);  // shorter than any run
+    CHECK(operations_in_blocks(recurrence(f64, 7, 40), each) == 0);  // shorter than any block
   }
 }
 
-TEST_CASE("[runs] random recurrences give the bits of their operations") {
+TEST_CASE("[straight line] random recurrences give the bits of their operations") {
   std::mt19937_64 random(3);
-  std::size_t in_runs = 0;
+  std::size_t in_blocks = 0;
   for (const VectorUnits each : units()) {
     for (int round = 0; round < static_cast<int>(scaled(400)); ++round) {
       const DType dtype = random() % 2 == 0 ? f32 : f64;
@@ -191,14 +194,14 @@ TEST_CASE("[runs] random recurrences give the bits of their operations") {
       const int steps = static_cast<int>(random() % 30);
       CAPTURE(round);
       const Graph graph = random_recurrence(dtype, length, steps, random);
-      in_runs += operations_in_runs(graph, each);
+      in_blocks += operations_in_blocks(graph, each);
       check_same(graph, inputs_of(graph, random, round % 2 == 1), each);
     }
-    CHECK(in_runs > scaled(1000));
+    CHECK(in_blocks > scaled(1000));
   }
 }
 
-TEST_CASE("[runs] the operand of a broadcast is unchanged, though its buffer is reused by then") {
+TEST_CASE("[straight line] the operand of a broadcast is unchanged, though its buffer is reused by then") {
   std::mt19937_64 random(6);
   constexpr std::int64_t length = 12;
   GraphBuilder g("late");
@@ -212,12 +215,12 @@ TEST_CASE("[runs] the operand of a broadcast is unchanged, though its buffer is 
   }
   const Graph graph = g.build({h, one});
   for (const VectorUnits each : units()) {
-    CHECK(operations_in_runs(graph, each) > 0);
+    CHECK(operations_in_blocks(graph, each) > 0);
     check_same(graph, inputs_of(graph, random), each);
   }
 }
 
-TEST_CASE("[runs] arrays of two lengths, or of two dtypes, are in runs of their own") {
+TEST_CASE("[straight line] arrays of two lengths, or of two dtypes, are in kernels of their own") {
   std::mt19937_64 random(7);
   for (const VectorUnits each : units()) {
     for (const Type& other : {Type(f64, {14}), Type(f64, {10}), Type(f32, {12})}) {
@@ -234,13 +237,13 @@ TEST_CASE("[runs] arrays of two lengths, or of two dtypes, are in runs of their 
         }
       }
       const Graph graph = g.build(carried);
-      CHECK(operations_in_runs(graph, each) > 100);
+      CHECK(operations_in_blocks(graph, each) > 100);
       check_same(graph, inputs_of(graph, random), each);
     }
   }
 }
 
-TEST_CASE("[runs] results of straight-line kernels are there for fusions and loops") {
+TEST_CASE("[straight line] results of straight-line kernels are there for fusions and loops") {
   std::mt19937_64 random(8);
   constexpr std::int64_t length = 12, rows = 3000;
   GraphBuilder g("behind");
@@ -271,14 +274,14 @@ TEST_CASE("[runs] results of straight-line kernels are there for fusions and loo
       options.program.block = block;
       const Executable executable = cpu().with_options(options).compile(graph);
       CHECK(executable.program().schedule().loops.size() == (block ? 1 : 0));
-      CHECK(!find_runs(executable.program(), compile_options(each), {}).empty());
+      CHECK(!find_straight_line_blocks(executable.program(), compile_options(each), {}).empty());
       const std::vector<Tensor> together = executable.run(inputs);
       for (std::size_t i = 0; i < alone.size(); ++i) CHECK(same_bits_or_nan(together[i], alone[i]));
     }
   }
 }
 
-TEST_CASE("[runs] sums that matmuls add to in loops are in no run") {
+TEST_CASE("[straight line] sums that matmuls add to in loops are in no kernel") {
   std::mt19937_64 random(9);
   constexpr std::int64_t length = 12, rows = 20000;
   GraphBuilder g("sums");
@@ -303,7 +306,7 @@ TEST_CASE("[runs] sums that matmuls add to in loops are in no run") {
   }
 }
 
-TEST_CASE("[runs] a sum of nothing but -0 is -0") {
+TEST_CASE("[straight line] a sum of nothing but -0 is -0") {
   for (const VectorUnits each : units()) {
     for (const std::int64_t length : {9, 15, 17, 21, 31}) {
       GraphBuilder g("zeros");
@@ -317,7 +320,7 @@ TEST_CASE("[runs] a sum of nothing but -0 is -0") {
       const std::vector<float> zeros(static_cast<std::size_t>(length), -0.0F), ones(zeros.size(), 1.0F);
       const std::vector<Tensor> inputs{Tensor::from<float>({length}, zeros),
                                        Tensor::from<float>({length}, ones)};
-      CHECK(operations_in_runs(graph, each) > 0);
+      CHECK(operations_in_blocks(graph, each) > 0);
       check_same(graph, inputs, each);
       const Tensor together = run_both(graph, inputs, each).together[0];
       CHECK(std::signbit(together.at(0).real()));
@@ -325,7 +328,7 @@ TEST_CASE("[runs] a sum of nothing but -0 is -0") {
   }
 }
 
-TEST_CASE("[runs] gradients of recurrences are those of the reference interpreter") {
+TEST_CASE("[straight line] gradients of recurrences are those of the reference interpreter") {
   std::mt19937_64 random(4);
   for (const VectorUnits each : units()) {
     for (const int steps : {2, 11, 40}) {
@@ -352,7 +355,7 @@ TEST_CASE("[runs] gradients of recurrences are those of the reference interprete
   }
 }
 
-TEST_CASE("[runs] functions of short arrays are the same alone and with others") {
+TEST_CASE("[straight line] functions of short arrays are the same alone and with others") {
   std::mt19937_64 random(5);
   for (const VectorUnits each : units()) {
     GraphBuilder g("functions");
@@ -368,4 +371,4 @@ TEST_CASE("[runs] functions of short arrays are the same alone and with others")
   }
 }
 
-}  // namespace runs_cases
+}  // namespace straight_line_cases

@@ -1,8 +1,8 @@
-// runs_x86.cpp - code for straight-line kernels on x86-64: every step for all vectors of an array, one after
-// the other, so that none waits for another. Registers: rbx pointers.
+// straight_line_x86.cpp - code for straight-line kernels on x86-64: every step for all vectors of an array,
+// one after the other, so that none waits for another. Registers: rbx pointers.
 //
 // Elements that do not fill a vector are loaded and stored under a mask.
-#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/straight_line.hpp"
 
 #if defined(TIDU_WITH_LANES)
 
@@ -15,9 +15,9 @@ namespace {
 
 using namespace x86;
 
-class RunGenerator : private MemoryEmitter {
+class StraightLineGenerator : private MemoryEmitter {
  public:
-  RunGenerator(const RunCode& code, bool is_512)
+  StraightLineGenerator(const StraightLineCode& code, bool is_512)
       : code_(code),
         x_(code.lanes.dtype, is_512),
         elements_(static_cast<int>(code.elements)),
@@ -212,7 +212,7 @@ class RunGenerator : private MemoryEmitter {
     }
   }
 
-  const RunCode& code_;
+  const StraightLineCode& code_;
   Assembler x_;
   const int elements_, vectors_;
   RegisterAllocator registers_{x_, *this};
@@ -227,9 +227,9 @@ class RunGenerator : private MemoryEmitter {
 
 }  // namespace
 
-MachineCode assemble(const RunCode& code, VectorUnits units) {
+MachineCode assemble(const StraightLineCode& code, VectorUnits units) {
   try {
-    RunGenerator generator(code, units == VectorUnits::avx512);
+    StraightLineGenerator generator(code, units == VectorUnits::avx512);
     const std::span<const std::uint8_t> written = generator.write();
     return {{written.begin(), written.end()}};
   } catch (const Xbyak::Error&) {

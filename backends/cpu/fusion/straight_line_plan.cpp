@@ -1,4 +1,4 @@
-// runs_plan.cpp - which operations of a schedule run together as runs, and their code.
+// straight_line_plan.cpp - which operations of a schedule form straight-line kernels, and their code.
 //
 // Note [Cuts]: a stretch of operations is cut where the hash of the few operations around a place is least
 // within reach of the last cut. So what is repeated is cut at the same places each time, wherever it begins.
@@ -6,7 +6,7 @@
 #include <array>
 #include <unordered_map>
 
-#include "cpu/fusion/runs.hpp"
+#include "cpu/fusion/straight_line.hpp"
 #include "cpu/is_any_of.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -14,16 +14,16 @@
 namespace tidu::cpu_detail {
 namespace {
 
-// Operations of a run, at least and at most, where it is cut from a longer stretch.
+// Operations of a block, at least and at most, where it is cut from a longer stretch.
 constexpr std::size_t min_operations = 32;
 constexpr std::size_t max_operations = 160;
-// Operations of a run at all.
+// Operations of a block at all.
 constexpr std::size_t min_at_end = 4;
 // How often code runs in one run of the program, at least: generating it takes as long as running what it
 // does some hundred times.
 constexpr std::int64_t min_equal = 8;
 
-// What an operation is for runs.
+// What an operation is for straight-line kernels.
 struct Kind {
   enum class Of : std::uint8_t { none, element_wise, fold, repeat };
   Of of = Of::none;
@@ -31,9 +31,9 @@ struct Kind {
   std::int64_t elements = 1;  // of its longest array
 };
 
-class RunFinder {
+class StraightLineFinder {
  public:
-  RunFinder(const Program& program, const CompileOptions& options, const std::vector<bool>& excluded)
+  StraightLineFinder(const Program& program, const CompileOptions& options, const std::vector<bool>& excluded)
       : graph_(program.graph()),
         g_(graph_.data()),
         roots_(program.roots()),
@@ -42,7 +42,7 @@ class RunFinder {
         options_(options),
         excluded_(excluded) {}
 
-  std::vector<Run> find() {
+  std::vector<StraightLineBlock> find() {
     for (std::size_t i = 0; i < schedule_.nodes.size(); i += schedule_.nodes[i].size) {
       const ScheduleNode& node = schedule_.nodes[i];
       const bool can = node.kind == NodeKind::operation && (excluded_.empty() || !excluded_[node.index]);
@@ -80,8 +80,8 @@ class RunFinder {
     std::uint64_t hash = 0;
   };
   struct Draft {
-    Run run;
-    RunCode code;
+    StraightLineBlock block;
+    StraightLineCode code;
   };
 
   std::span<const ValueId> operands(std::uint32_t operation) const {
@@ -130,7 +130,7 @@ class RunFinder {
       kind.dtype = dtype;
     }
     const DType dtype = kind.dtype == bool_ ? f32 : kind.dtype;
-    if (kind.elements != 1 && !fits_run(kind.elements, dtype, vector_bytes())) return {};
+    if (kind.elements != 1 && !fits_straight_line(kind.elements, dtype, vector_bytes())) return {};
     dtypes.pop_back();
     if (primitive.has_trait(Trait::elementwise)) {
       if (one && out.size() == 1) return {};
@@ -238,8 +238,8 @@ class RunFinder {
   void draft(const Piece& piece) {
     const std::uint32_t number = ++num_drafts_;
     Draft draft;
-    draft.run.first = piece.first;
-    draft.run.count = piece.count;
+    draft.block.first = piece.first;
+    draft.block.count = piece.count;
     draft.code.elements = piece.elements;
     VectorProgram& code = draft.code.lanes;
     code.dtype = piece.dtype;
@@ -286,14 +286,14 @@ class RunFinder {
     if (code.steps.size() <= max_steps) drafts_.push_back(std::move(draft));
   }
   static std::uint32_t pointer(Draft& draft, ValueId id) {
-    draft.run.values.push_back(id);
+    draft.block.values.push_back(id);
     return draft.code.lanes.num_operands++;
   }
 
-  std::vector<Run> compiled() {
+  std::vector<StraightLineBlock> compiled() {
     struct Equal {
       std::int64_t count = 0;
-      std::shared_ptr<const RunKernel> kernel;
+      std::shared_ptr<const StraightLineKernel> kernel;
     };
     std::unordered_map<std::uint64_t, Equal> equal;
     std::vector<std::uint64_t> hashes;
@@ -301,18 +301,18 @@ class RunFinder {
       hashes.push_back(draft.code.hash());
       equal[hashes.back()].count += options_.repeats;
     }
-    std::vector<Run> runs;
+    std::vector<StraightLineBlock> blocks;
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       Equal& known = equal[hashes[i]];
       if (known.count < min_equal) continue;
-      std::shared_ptr<const RunKernel>& kernel = known.kernel;
+      std::shared_ptr<const StraightLineKernel>& kernel = known.kernel;
       if (kernel == nullptr || !(kernel->code() == drafts_[i].code))
         kernel = options_.lanes->compile(drafts_[i].code);
       if (kernel == nullptr) continue;
-      drafts_[i].run.kernel = kernel;
-      runs.push_back(std::move(drafts_[i].run));
+      drafts_[i].block.kernel = kernel;
+      blocks.push_back(std::move(drafts_[i].block));
     }
-    return runs;
+    return blocks;
   }
 
   struct Recent {
@@ -343,12 +343,13 @@ class RunFinder {
 
 }  // namespace
 
-std::vector<Run> find_runs(const Program& program, const CompileOptions& options,
-                           const std::vector<bool>& excluded) {
+std::vector<StraightLineBlock> find_straight_line_blocks(const Program& program,
+                                                         const CompileOptions& options,
+                                                         const std::vector<bool>& excluded) {
   if (options.lanes == nullptr || !program.options().fuse) return {};
   const auto nodes = static_cast<std::int64_t>(program.schedule().nodes.size());
   if (nodes * options.repeats < min_equal * static_cast<std::int64_t>(min_at_end)) return {};
-  return RunFinder(program, options, excluded).find();
+  return StraightLineFinder(program, options, excluded).find();
 }
 
 namespace {
