@@ -2,11 +2,11 @@
 //
 // Note [Fusions]: an operation is written into every kernel that reads it where it only moves elements or
 // makes constants (it is `inlined`); it is a member of one fusion of operations on as many elements where its
-// elements are computed one by one; a fold joins the fusion that makes what it folds. Everything else is a
-// node by itself. Nodes run in the order in which they were begun, so an operation joins a fusion only if all
-// that it reads is made by earlier nodes or at the same element by the fusion itself. A matmul that takes an
-// addition (epilogues.hpp) is made where the addition stands. What is cheap to compute again from memory
-// (rematerialized.hpp) is written into every kernel that reads it, and to memory by none.
+// elements are computed one by one; a reduction joins the fusion that makes what it reduces. Everything else
+// is a node by itself. Nodes run in the order in which they were begun, so an operation joins a fusion only
+// if all that it reads is made by earlier nodes or at the same element by the fusion itself. A matmul that
+// takes an addition (epilogues.hpp) is made where the addition stands. What is cheap to compute again from
+// memory (rematerialized.hpp) is written into every kernel that reads it, and to memory by none.
 #include "cuda/fuse.hpp"
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 #include <unordered_map>
 
 #include "cuda/inlined.hpp"
-#include "cuda/kernels/folds.hpp"
 #include "cuda/kernels/kernels.hpp"
+#include "cuda/kernels/reductions.hpp"
 #include "cuda/kernels/rematerialized.hpp"
 #include "cuda/rules.hpp"
 #include "cuda/rules/epilogues.hpp"
@@ -32,7 +32,7 @@ constexpr std::size_t max_members = 48, max_operands = 20, farthest = 64, max_in
 // What one operation reads from memory, if it is to be a member: choices among many read more.
 constexpr std::size_t max_sources_of_one = 96;
 
-enum class Role { nowhere, inlined, member, fold, standalone };
+enum class Role { nowhere, inlined, member, reduction, standalone };
 
 // What a value is read from: memory or a fusion's member. Element p of the value is element p / repeat of the
 // source; `repeat` is 0 where it is another.
@@ -45,15 +45,15 @@ struct Fusion {
   std::vector<std::uint32_t> operations;
   std::vector<ValueId> operands;  // read so far
   std::int64_t size = 0;          // elements of its members
-  std::optional<FoldShape> fold;
+  std::optional<ReductionShape> reduction;
   bool open = false;
-  bool comes_back = false;  // members that read results of its folds
+  bool comes_back = false;  // members that read results of its reductions
 
-  // May members read results of folds? Where threads can stay with a row.
+  // May members read results of reductions? Where threads can stay with a row.
   bool may_come_back(int multiprocessors) const {
     constexpr std::int64_t longest = 16384;
-    return fold && fold->rows && fold->runs.size() <= 2 && fold->reduced > 1 &&
-           (fold->reduced <= longest || fold->kept >= 2 * multiprocessors);
+    return reduction && reduction->rows && reduction->runs.size() <= 2 && reduction->reduced > 1 &&
+           (reduction->reduced <= longest || reduction->kept >= 2 * multiprocessors);
   }
 };
 
@@ -105,8 +105,8 @@ class Fuser {
     if (result.size() == 0 || !options_.fuse) return Role::standalone;
     if (moves_cheaply(operation) && gather_sources(operation)) return Role::inlined;
     if (operation.num_inputs() == 0 && !is_expression(op)) return Role::standalone;
-    if (is_fold(op, type(operation.inputs()[0])))
-      return type(operation.input(0)).size() > 0 ? Role::fold : Role::standalone;
+    if (is_reduction(op, type(operation.inputs()[0])))
+      return type(operation.input(0)).size() > 0 ? Role::reduction : Role::standalone;
     if (op.name() == "transpose" || op.name() == "concatenate" || op.name() == "constant")
       return Role::standalone;
     return is_expression(op) && num_sources(operation) <= max_sources_of_one ? Role::member
@@ -198,15 +198,15 @@ class Fuser {
   }
 
   // Can the fusion read all that in time? Adds what it would read from memory, and says whether results of
-  // folds come back.
+  // reductions come back.
   bool can_read(std::uint32_t at, const Operation& operation, std::vector<ValueId>& fresh, bool& back) const {
     const Fusion& fusion = fusions_[at];
-    const bool folds = roles_[operation.index()] == Role::fold;
-    const bool by_element = folds || operation.primitive().has_trait(Trait::elementwise);
-    const std::int64_t size = folds ? type(operation.input(0)).size() : type(operation.output()).size();
+    const bool reduces = roles_[operation.index()] == Role::reduction;
+    const bool by_element = reduces || operation.primitive().has_trait(Trait::elementwise);
+    const std::int64_t size = reduces ? type(operation.input(0)).size() : type(operation.output()).size();
     const bool rows = fusion.may_come_back(options_.multiprocessors);
     const bool of_row = size != fusion.size;
-    if (of_row && !(rows && size == fusion.fold->kept)) return false;
+    if (of_row && !(rows && size == fusion.reduction->kept)) return false;
     for (const ValueId id : operation.inputs()) {
       const bool same = by_element && type(id).size() == size;
       for (const Source& source : sources_of(id)) {
@@ -217,7 +217,7 @@ class Fuser {
           const bool from_row = of_row_[source.value];
           if (from_row && !rows) return false;
           if (of_row && !from_row) return false;
-          if (source.repeat != (from_row && !of_row ? fusion.fold->reduced : 1)) return false;
+          if (source.repeat != (from_row && !of_row ? fusion.reduction->reduced : 1)) return false;
           back = back || from_row;
           continue;
         }
@@ -250,17 +250,18 @@ class Fuser {
   }
   void join(std::uint32_t i) {
     const Operation operation = graph_.operation(i);
-    const bool folds = roles_[i] == Role::fold;
-    const std::int64_t size = folds ? type(operation.input(0)).size() : type(operation.output()).size();
-    std::optional<FoldShape> shape;
-    if (folds) shape.emplace(type(operation.input(0)).shape(), folded_axes(operation.op()));
+    const bool reduces = roles_[i] == Role::reduction;
+    const std::int64_t size = reduces ? type(operation.input(0)).size() : type(operation.output()).size();
+    std::optional<ReductionShape> shape;
+    if (reduces) shape.emplace(type(operation.input(0)).shape(), reduced_axes(operation.op()));
     std::vector<ValueId> fresh;
     bool back = false;
     std::uint32_t at = 0;
     for (const std::uint32_t candidate : candidates(operation, size)) {
       const Fusion& fusion = fusions_[candidate];
-      const bool fits = !folds || !fusion.fold ||
-                        (fusion.fold->runs == shape->runs && fusion.fold->folded == shape->folded);
+      const bool fits =
+          !reduces || !fusion.reduction ||
+          (fusion.reduction->runs == shape->runs && fusion.reduction->is_reduced == shape->is_reduced);
       fresh.clear();
       back = false;
       if (fits && can_read(candidate, operation, fresh, back)) {
@@ -280,10 +281,10 @@ class Fuser {
     Fusion& fusion = fusions_[at];
     fusion.operations.push_back(i);
     fusion.operands.insert(fusion.operands.end(), fresh.begin(), fresh.end());
-    if (folds && !fusion.fold) fusion.fold = std::move(shape);
+    if (reduces && !fusion.reduction) fusion.reduction = std::move(shape);
     fusion.comes_back = fusion.comes_back || back;
     made_by_[operation.output()] = at;
-    of_row_[operation.output()] = folds || size != fusion.size;
+    of_row_[operation.output()] = reduces || size != fusion.size;
   }
 
   // --- nodes
@@ -447,7 +448,7 @@ class Fuser {
         nodes.push_back(std::move(node));
         continue;
       }
-      node.plan = fusion.fold && folds_any(built[at].body)
+      node.plan = fusion.reduction && reduces_any(built[at].body)
                       ? plan_reduction(built[at].body, options_.multiprocessors)
                       : plan_loop(built[at].body, options_.multiprocessors);
       nodes.push_back(std::move(node));
@@ -460,10 +461,10 @@ class Fuser {
            built.operands.size() == built.body.pieces.size() - 1 &&
            graph_.operation(i).num_inputs() == built.operands.size();
   }
-  static bool folds_any(const Body& body) {
+  static bool reduces_any(const Body& body) {
     return std::any_of(body.results.begin(), body.results.end(), [&body](std::uint32_t piece) {
       const Piece& p = body.pieces[piece];
-      return p.op && is_fold(*p.op, body.pieces[p.in[0]].type);
+      return p.op && is_reduction(*p.op, body.pieces[p.in[0]].type);
     });
   }
 

@@ -85,7 +85,7 @@ Value others_of(Value x, const Ints& axes) {
 // y = Π x over `axes`          dy = Σ_i dx_i Π_{j≠i} x_j
 constinit const Primitive reduce_prod{.name = "reduce_prod",
                                       .attributes = reduction_axes,
-                                      .traits = Trait::reduction | Trait::folds,
+                                      .traits = Trait::reduction | Trait::combines,
                                       .infer =
                                           [](InferContext& c) {
                                             require_numeric(c, 0);

@@ -33,17 +33,17 @@ fault("straight line", "single elements are loaded again", "backends/cpu/fusion/
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate;",
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate || op == VectorOp::splat;")
 
-# Whole numbers in lanes, and folds of few elements.
+# Whole numbers in lanes, and reductions of few elements.
 WHOLE = "backends/cpu/fusion/vector_x86_arithmetic.hpp"
 fault("integer vectors", "a product of 64 bits lacks a part", WHOLE, "    x_.vpaddq(t, t, r);\n", "")
 fault("integer vectors", "what is beyond all whole numbers is the least of them", "backends/cpu/fusion/vector_lowering.cpp",
       "s.of(VectorOp::less_equal, s.immediate(0x1p31), x);", "s.of(VectorOp::less, x, x);")
-fault("folds", "of rows side by side one is left out", "backends/cpu/fusion/reduce.hpp",
+fault("reductions", "of rows side by side one is left out", "backends/cpu/fusion/reduce.hpp",
       "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")
 
 # Columns that fusions gather, and rows of columns that they make.
 COLUMNS = STEPS + "gather_prologues.cpp"
-fault("columns", "a fusion that folds has columns", COLUMNS,
+fault("columns", "a fusion that reduces has columns", COLUMNS,
       "if (!member.primitive().has_trait(Trait::elementwise) || (rows >= 0 && rows != size)) return 0;",
       "if (!member.primitive().has_trait(Trait::elementwise)) continue;\n"
       "    if (rows >= 0 && rows != size) return 0;")
@@ -148,15 +148,15 @@ fault("parts", "no part is made in its place", PARTS, "if (steps.program().optio
 fault("parts", "parts of what is no stretch are taken for such", PARTS,
       "AxisShape::of(graph_.type(result), axis).outer == 1;", "AxisShape::of(graph_.type(result), axis).outer > 0;")
 
-# Row fusions: places and periods, and straight-line code where nothing is folded.
+# Row fusions: places and periods, and straight-line code where nothing is reduced.
 fault("rows", "what is held of a row's last vector is held for all", "backends/cpu/fusion/rows_x86_memory.hpp",
       "    tile_.select_column(place.second);\n    memory_.load_elements",
       "    tile_.select_column(tile_.num_vectors() - 1);\n    memory_.load_elements")
-fault("rows", "what rows are folded to stays in registers", "backends/cpu/fusion/rows_x86.cpp",
-      "    held_folds_.store();\n", "")
-fault("rows", "values of some rows stand for those of the next ones, too", "backends/cpu/fusion/rows_x86_folds.hpp",
+fault("rows", "what rows are reduced to stays in registers", "backends/cpu/fusion/rows_x86.cpp",
+      "    held_reductions_.store();\n", "")
+fault("rows", "values of some rows stand for those of the next ones, too", "backends/cpu/fusion/rows_x86_reductions.hpp",
       "vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);", "vinsertf128(Ymm(7), Ymm(7), Xmm(7), 1);")
-fault("rows", "of eight rows values change places", "backends/cpu/fusion/rows_x86_folds.hpp",
+fault("rows", "of eight rows values change places", "backends/cpu/fusion/rows_x86_reductions.hpp",
       "{std::pair(0, 2), std::pair(4, 6), ", "{std::pair(0, 4), std::pair(2, 6), ")
 fault("rows", "a held row's first vector is taken for all", "backends/cpu/fusion/rows_x86.cpp",
       "held_columns_.find(place)", "held_columns_.find({step.index, 0})")
@@ -185,9 +185,9 @@ fault("matmuls", "one of two updates of a place is taken", "src/primitives/simpl
       "if (update != none) return std::nullopt;", "if (update != none) continue;")
 
 # Short lines side by side.
-fault("folds", "what is left of a cascade is folded in the other order", "backends/cpu/fusion/reduce.hpp",
-      "if (((s.folds >> level) & 1) == 0) continue;\n      for", "if (level + 1 == levels) continue;\n      for")
-fault("folds", "lines of windows are those of the first rows", "backends/cpu/fusion/reduce.hpp",
+fault("reductions", "what is left of a cascade is reduced in the other order", "backends/cpu/fusion/reduce.hpp",
+      "if (((s.num_reduced >> level) & 1) == 0) continue;\n      for", "if (level + 1 == levels) continue;\n      for")
+fault("reductions", "lines of windows are those of the first rows", "backends/cpu/fusion/reduce.hpp",
       "x + walk.offset() + begin * s.inner, s.inner, count, value", "x + begin * s.inner, s.inner, count, value")
 
 # What a run takes.

@@ -64,7 +64,7 @@ class FusionPlanner {
         operations_.push_back(nodes[k].index);
         state_.count = graph_.type(operation.output()).size();
       } else if (result_at_.find(operation.output()) != result_at_.end()) {
-        folds_.push_back(nodes[k].index);  // one that somebody reads
+        reductions_.push_back(nodes[k].index);  // one that somebody reads
       }
     }
     for (const ValueId operand : values.operands) operand_slots_.push_back(program.slot_of(operand));
@@ -78,7 +78,7 @@ class FusionPlanner {
     make_segments(lanes);
     place_values();
     place_columns();
-    state_.parts = place_folds();
+    state_.parts = place_reductions();
     if (!finish_segments()) return Plan();
     constexpr int max_threads = 64;
     state_.threads = std::min(options_.threads, max_threads);
@@ -149,7 +149,7 @@ class FusionPlanner {
     return value;
   }
 
-  // Memory for what another segment or a fold reads, and the length of a block.
+  // Memory for what another segment or a reduction reads, and the length of a block.
   void place_values() {
     for (std::size_t at = 0; at < drafts_.size(); ++at) {
       for_reads(drafts_[at], [&](ValueId id) {
@@ -172,11 +172,11 @@ class FusionPlanner {
         keep(operand.value);
       }
     }
-    for (const std::uint32_t fold : folds_) keep(roots_[graph_.operation(fold).inputs()[0]]);
+    for (const std::uint32_t reduction : reductions_) keep(roots_[graph_.operation(reduction).inputs()[0]]);
     const bool simple =
-        drafts_.size() == 1 && drafts_[0].operation == no_index && folds_.empty() && kept_.empty();
+        drafts_.size() == 1 && drafts_[0].operation == no_index && reductions_.empty() && kept_.empty();
     for (const ValueId id : values_.results) {
-      if (graph_.type(id).size() == 1) continue;  // a fold's
+      if (graph_.type(id).size() == 1) continue;  // a reduction's
       if (is_in_place(id) && drafts_.size() > 1) {
         aside_.push_back(id);
         kept_.emplace(id, 0);
@@ -192,8 +192,8 @@ class FusionPlanner {
         if (is_repeated(id)) per_element += size_of(graph_.type(id).dtype());
       }
     }
-    state_.block = fold_block;
-    while (state_.block < 4 * fold_block &&
+    state_.block = reduction_block;
+    while (state_.block < 4 * reduction_block &&
            static_cast<std::size_t>(2 * state_.block) * per_element <= block_memory)
       state_.block *= 2;
     if (simple) state_.block = element_grain;
@@ -238,9 +238,9 @@ class FusionPlanner {
     const SlotId slot = program_.slot_of(id);
     return std::find(operand_slots_.begin(), operand_slots_.end(), slot) != operand_slots_.end();
   }
-  // See Note [Lines]. A block is of whole lines, but where it is one of a fold's.
+  // See Note [Lines]. A block is of whole lines, but where it is one of a reduction's.
   void find_line() {
-    constexpr std::int64_t shortest = 64, most = 4 * fold_block;  // elements
+    constexpr std::int64_t shortest = 64, most = 4 * reduction_block;  // elements
     if (columns_ != nullptr || drafts_.size() != 1 || drafts_[0].operation != no_index || !aside_.empty())
       return;
     std::int64_t line = 0;
@@ -249,14 +249,14 @@ class FusionPlanner {
       const std::int64_t extent = operand.map.axes.back().extent;
       line = line == 0 ? extent : std::min(line, extent);
     }
-    const auto folds_lines = [&](std::uint32_t fold) {
-      return is_lines(roots_[graph_.operation(fold).inputs()[0]]);
+    const auto reduces_lines = [&](std::uint32_t reduction) {
+      return is_lines(roots_[graph_.operation(reduction).inputs()[0]]);
     };
-    if (line < shortest || std::any_of(folds_.begin(), folds_.end(), folds_lines)) return;
+    if (line < shortest || std::any_of(reductions_.begin(), reductions_.end(), reduces_lines)) return;
     state_.line = line;
     find_cuts();
     for (const ValueId id : values_.results) state_.in_place = state_.in_place || is_in_place(id);
-    state_.block = !folds_.empty() ? 2 * fold_block : line < most ? most / line * line : most;
+    state_.block = !reductions_.empty() ? 2 * reduction_block : line < most ? most / line * line : most;
   }
   // What is one line is read where it comes from but at its ends: these are pieces of their own.
   void find_cuts() {
@@ -332,20 +332,21 @@ class FusionPlanner {
     gathered_ = std::move(plan.places);
   }
 
-  std::size_t place_folds() {
+  std::size_t place_reductions() {
     std::size_t bytes = 0;
-    for (const std::uint32_t index : folds_) {
+    for (const std::uint32_t index : reductions_) {
       const Operation operation = graph_.operation(index);
       const ValueId from = roots_[operation.inputs()[0]];
-      FoldStep fold;
-      fold.size = size_of(graph_.type(from).dtype());
-      fold.functions = fold_functions(operation.primitive(), graph_.type(from).dtype());
-      if (fold.functions.block == nullptr) no_kernel(graph_, index);
-      fold.from = place_of(from);
-      fold.result = result_at_.at(operation.output());
-      fold.parts = bytes;
-      bytes += aligned(static_cast<std::size_t>((state_.count + fold_block - 1) / fold_block) * fold.size);
-      state_.folds.push_back(fold);
+      ReductionStep reduction;
+      reduction.size = size_of(graph_.type(from).dtype());
+      reduction.functions = reduction_functions(operation.primitive(), graph_.type(from).dtype());
+      if (reduction.functions.block == nullptr) no_kernel(graph_, index);
+      reduction.from = place_of(from);
+      reduction.result = result_at_.at(operation.output());
+      reduction.parts = bytes;
+      bytes += aligned(static_cast<std::size_t>((state_.count + reduction_block - 1) / reduction_block) *
+                       reduction.size);
+      state_.reductions.push_back(reduction);
     }
     return bytes;
   }
@@ -437,7 +438,7 @@ class FusionPlanner {
   const Columns* const columns_;  // or null
   std::vector<FusedLoad> loads_;
   FusionState state_;
-  std::vector<std::uint32_t> operations_, folds_;
+  std::vector<std::uint32_t> operations_, reductions_;
   std::unordered_map<ValueId, std::uint32_t> operand_at_, result_at_;
   std::vector<SlotId> operand_slots_;
   std::vector<Draft> drafts_;

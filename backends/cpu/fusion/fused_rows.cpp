@@ -11,7 +11,7 @@
 #include "cpu/fusion/rows.hpp"
 #include "cpu/fusion/rows_plan.hpp"
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/folds.hpp"
+#include "cpu/kernels/reductions.hpp"
 #include "cpu/parallel.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
@@ -28,27 +28,27 @@ struct RowsState {
   std::shared_ptr<const RowKernel> kernel, streaming;
   std::vector<std::uint32_t> streams;  // results
   std::int64_t rows = 0;
-  std::int64_t grain = 0;       // rows
-  bool is_short = false;        // not worth the waking of a thread
-  std::int64_t period = 1;      // rows
-  std::int64_t fold_rows = 0;   // that are folded together
-  std::size_t period_size = 0;  // bytes
+  std::int64_t grain = 0;        // rows
+  bool is_short = false;         // not worth the waking of a thread
+  std::int64_t period = 1;       // rows
+  std::int64_t reduce_rows = 0;  // that are reduced together
+  std::size_t period_size = 0;   // bytes
   std::vector<std::uint32_t> periodic;
   int threads = 1;
   std::size_t num_operands = 0, num_results = 0;
-  std::vector<RowsPlan::ColumnFold> folds;
-  std::size_t columns_bytes = 0;  // of a fold of one chunk, in scratch memory behind that of threads
+  std::vector<RowsPlan::ColumnReduction> reductions;
+  std::size_t columns_bytes = 0;  // of a reduction of one chunk, in scratch memory behind that of threads
   std::size_t memory = 0;         // of each thread
   std::size_t workers = 1;
 };
 
 template <class T>
-void fill_identity(std::byte* at, Fold fold, std::int64_t count) {
+void fill_identity(std::byte* at, Reduction reduction, std::int64_t count) {
   const T infinity = std::numeric_limits<T>::infinity();
   std::fill_n(reinterpret_cast<T*>(at), count,
-              fold == Fold::sum       ? T(0)
-              : fold == Fold::largest ? -infinity
-                                      : infinity);
+              reduction == Reduction::sum       ? T(0)
+              : reduction == Reduction::largest ? -infinity
+                                                : infinity);
 }
 
 class RowsRun {
@@ -80,9 +80,10 @@ class RowsRun {
   }
 
  private:
-  std::byte* part(std::int64_t chunk, std::size_t fold) const {
-    if (chunk == 0) return call_.out[s_.folds[fold].result];
-    return parts_ + (static_cast<std::size_t>(chunk - 1) * s_.folds.size() + fold) * s_.columns_bytes;
+  std::byte* part(std::int64_t chunk, std::size_t reduction) const {
+    if (chunk == 0) return call_.out[s_.reductions[reduction].result];
+    return parts_ +
+           (static_cast<std::size_t>(chunk - 1) * s_.reductions.size() + reduction) * s_.columns_bytes;
   }
   void fill(const std::byte** pointers) const {
     std::copy_n(call_.in, s_.num_operands, pointers);
@@ -97,19 +98,19 @@ class RowsRun {
   void rows(std::int64_t begin, std::int64_t end, std::byte* scratch) const {
     const std::byte* pointers[max_pointers];
     fill(pointers);
-    if (s_.folds.empty()) return periods(pointers, scratch, begin, end);
-    for (std::int64_t at = begin; at < end; at += s_.fold_rows) {
-      for (std::size_t f = 0; f < s_.folds.size(); ++f) {
-        std::byte* const to = part(at / s_.fold_rows, f);
+    if (s_.reductions.empty()) return periods(pointers, scratch, begin, end);
+    for (std::int64_t at = begin; at < end; at += s_.reduce_rows) {
+      for (std::size_t f = 0; f < s_.reductions.size(); ++f) {
+        std::byte* const to = part(at / s_.reduce_rows, f);
         const std::int64_t count = code_.columns * s_.period;
         if (code_.dtype == f32) {
-          fill_identity<float>(to, s_.folds[f].fold, count);
+          fill_identity<float>(to, s_.reductions[f].reduction, count);
         } else {
-          fill_identity<double>(to, s_.folds[f].fold, count);
+          fill_identity<double>(to, s_.reductions[f].reduction, count);
         }
-        pointers[s_.folds[f].pointer] = to;
+        pointers[s_.reductions[f].pointer] = to;
       }
-      periods(pointers, scratch, at, std::min(at + s_.fold_rows, end));
+      periods(pointers, scratch, at, std::min(at + s_.reduce_rows, end));
     }
   }
   // Rows of one period after another, of arrays that begin where their first row would be.
@@ -129,17 +130,17 @@ class RowsRun {
     }
     move(-moved);
   }
-  // As fold_rows of reduce.hpp combines chunks; each lies in memory of its own.
+  // As reduce_rows of reduce.hpp combines chunks; each lies in memory of its own.
   template <class T>
   void combine() const {
-    const std::int64_t chunks = (s_.rows + s_.fold_rows - 1) / s_.fold_rows;
-    if (s_.folds.empty() || chunks < 2) return;
+    const std::int64_t chunks = (s_.rows + s_.reduce_rows - 1) / s_.reduce_rows;
+    if (s_.reductions.empty() || chunks < 2) return;
     in_cascade(
         std::int64_t{0}, chunks, std::int64_t{0}, [](std::int64_t, std::int64_t) {},
         [](std::int64_t, std::int64_t chunk) { return chunk; },
         [&](std::int64_t to, std::int64_t chunk) {
-          for (std::size_t f = 0; f < s_.folds.size(); ++f) {
-            fold_kernel<T>(s_.folds[f].fold)
+          for (std::size_t f = 0; f < s_.reductions.size(); ++f) {
+            reduction_kernel<T>(s_.reductions[f].reduction)
                 .row(reinterpret_cast<T*>(part(to, f)), reinterpret_cast<const T*>(part(chunk, f)),
                      code_.columns * s_.period);
           }
@@ -176,26 +177,27 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   state.kernel = options.lanes->compile(code);
   if (state.kernel == nullptr) return {};
   state.streams = std::move(plan->streams);
-  state.folds = std::move(plan->folds);
+  state.reductions = std::move(plan->reductions);
   state.rows = plan->rows;
   state.period = plan->period;
   state.periodic = std::move(plan->periodic);
-  state.fold_rows = fold_chunk * state.period;
+  state.reduce_rows = reduction_chunk * state.period;
   state.threads = std::min(options.threads, max_threads);
   state.grain = std::max<std::int64_t>(1, 2 * element_grain / code.columns);
   state.is_short = state.rows < 2 * state.grain;
   if (state.is_short) state.grain = std::max<std::int64_t>(1, short_grain / code.columns);
   std::int64_t chunks = 1;
-  if (!state.folds.empty()) {
-    state.grain = (state.grain + state.fold_rows - 1) / state.fold_rows * state.fold_rows;
-    chunks = (state.rows + state.fold_rows - 1) / state.fold_rows;
+  if (!state.reductions.empty()) {
+    state.grain = (state.grain + state.reduce_rows - 1) / state.reduce_rows * state.reduce_rows;
+    chunks = (state.rows + state.reduce_rows - 1) / state.reduce_rows;
   }
   const std::int64_t pieces = (state.rows + state.grain - 1) / state.grain;
   state.workers = static_cast<std::size_t>(std::clamp<std::int64_t>(pieces, 1, state.threads));
   state.memory = aligned(state.kernel->scratch_bytes());
   state.period_size = static_cast<std::size_t>(code.columns * state.period) * size_of(code.dtype);
   state.columns_bytes = aligned(state.period_size);
-  const std::size_t parts = static_cast<std::size_t>(chunks - 1) * state.folds.size() * state.columns_bytes;
+  const std::size_t parts =
+      static_cast<std::size_t>(chunks - 1) * state.reductions.size() * state.columns_bytes;
   const std::size_t scratch = state.workers * state.memory + parts;
   return make_plan<RowsState, run_rows>(std::move(state), scratch);
 }

@@ -161,11 +161,12 @@ class BlockRun {
         plan.run(plan.state.get(), Call{in.data(), out.data(), memory_ + s_.scratch});
       }
     }
-    for (const FoldStep& fold : s_.folds) {
-      for (std::int64_t i = 0; i < count; i += fold_block) {
-        const std::size_t part = static_cast<std::size_t>((at + i) / fold_block) * fold.size;
-        fold.functions.block(address(fold.from, at) + static_cast<std::size_t>(i) * fold.size,
-                             std::min(fold_block, count - i), call_.scratch + fold.parts + part);
+    for (const ReductionStep& reduction : s_.reductions) {
+      for (std::int64_t i = 0; i < count; i += reduction_block) {
+        const std::size_t part = static_cast<std::size_t>((at + i) / reduction_block) * reduction.size;
+        reduction.functions.block(address(reduction.from, at) + static_cast<std::size_t>(i) * reduction.size,
+                                  std::min(reduction_block, count - i),
+                                  call_.scratch + reduction.parts + part);
       }
     }
     for (const Copying& copying : s_.copyings) {
@@ -288,8 +289,8 @@ void run_fusion(const FusionState& s, const Call& call) {
     const ScratchSlots::Lease lease(slots);
     BlockRun(s, call, call.scratch + s.parts + lease.slot() * s.memory).run(begin, end);
   });
-  for (const FoldStep& fold : s.folds) {
-    fold.functions.finish(call.scratch + fold.parts, s.count, call.out[fold.result]);
+  for (const ReductionStep& reduction : s.reductions) {
+    reduction.functions.finish(call.scratch + reduction.parts, s.count, call.out[reduction.result]);
   }
 }
 

@@ -30,8 +30,8 @@ struct Segment {
   Plan whole, last;
   std::vector<ElementSource> in, out;
 };
-struct FoldStep {
-  FoldFunctions functions;
+struct ReductionStep {
+  ReductionFunctions functions;
   ElementSource from;
   std::uint32_t result = 0;
   std::size_t parts = 0;  // offset in the scratch memory in bytes
@@ -93,7 +93,7 @@ struct FusionState {
   bool in_place = false;           // does a result have the memory of an operand?
   int threads = 1;
   std::vector<Segment> segments;
-  std::vector<FoldStep> folds;
+  std::vector<ReductionStep> reductions;
   std::vector<Filling> fillings;
   std::vector<Copying> copyings;
   std::vector<Lining> linings;

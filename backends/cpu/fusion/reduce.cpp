@@ -39,7 +39,7 @@ ReductionShape ReductionShape::of(Type operand, const Ints& axes, int threads) {
   s.inner = groups[0].extent;
   for (std::size_t g = groups.size(); g-- > 1;) {
     (groups[g].reduced ? s.reduced : s.kept).push_back({groups[g].extent, groups[g].stride});
-    (groups[g].reduced ? s.folds : s.rows) *= groups[g].extent;
+    (groups[g].reduced ? s.num_reduced : s.rows) *= groups[g].extent;
   }
   return s;
 }
@@ -47,7 +47,7 @@ ReductionShape ReductionShape::of(Type operand, const Ints& axes, int threads) {
 namespace {
 
 struct Sum : Add {
-  static constexpr Fold fold = Fold::sum;
+  static constexpr Reduction reduction = Reduction::sum;
   template <class T>
   static T identity() {
     return T(0);
@@ -60,14 +60,14 @@ struct Product : Multiply {
   }
 };
 struct Largest : Maximum {
-  static constexpr Fold fold = Fold::largest;
+  static constexpr Reduction reduction = Reduction::largest;
   template <class T>
   static T identity() {
     return RealNumber<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   }
 };
 struct Smallest : Minimum {
-  static constexpr Fold fold = Fold::smallest;
+  static constexpr Reduction reduction = Reduction::smallest;
   template <class T>
   static T identity() {
     return RealNumber<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
@@ -86,19 +86,19 @@ struct Any : Or {
   }
 };
 
-// Matrices of at most so many elements are folded to a row each, one behind the other, with the bits of
-// fold_rows: what that needs for each of them takes longer than so few elements.
+// Matrices of at most so many elements are reduced to a row each, one behind the other, with the bits of
+// reduce_rows: what that needs for each of them takes longer than so few elements.
 constexpr std::int64_t small_matrix = 64;
 bool has_small_matrices(const ReductionShape& s) {
   return !s.inner_reduced && s.reduced.size() == 1 && s.kept.size() == 1 && s.rows > 1 && s.inner > 0 &&
-         s.folds > 0 && s.folds * s.inner <= small_matrix;
+         s.num_reduced > 0 && s.num_reduced * s.inner <= small_matrix;
 }
 template <class F, class T>
-void fold_small_matrices(const ReductionShape& s, const T* x, std::int64_t matrices, T* y) {
-  for (std::int64_t i = 0; i < matrices; ++i, x += s.folds * s.inner, y += s.inner) {
+void reduce_small_matrices(const ReductionShape& s, const T* x, std::int64_t matrices, T* y) {
+  for (std::int64_t i = 0; i < matrices; ++i, x += s.num_reduced * s.inner, y += s.inner) {
     for (std::int64_t j = 0; j < s.inner; ++j) {
       T value = F::template identity<T>();
-      for (std::int64_t f = 0; f < s.folds; ++f) value = F()(value, x[f * s.inner + j]);
+      for (std::int64_t f = 0; f < s.num_reduced; ++f) value = F()(value, x[f * s.inner + j]);
       y[j] = value;
     }
   }
@@ -109,19 +109,19 @@ void reduce(const ReductionShape& s, const Call& call) noexcept {
   if (has_small_matrices(s)) {
     const T* const x = call.operand<T>(0);
     T* const y = call.result<T>();
-    const std::int64_t size = s.folds * s.inner;
+    const std::int64_t size = s.num_reduced * s.inner;
     return parallel_for(s.threads, s.rows, 2 * element_grain / size,
                         [&](std::int64_t begin, std::int64_t end) {
-                          fold_small_matrices<F>(s, x + begin * size, end - begin, y + begin * s.inner);
+                          reduce_small_matrices<F>(s, x + begin * size, end - begin, y + begin * s.inner);
                         });
   }
-  if (s.inner_reduced && s.folds == 1 && s.inner > 0 && s.inner < short_line) {
+  if (s.inner_reduced && s.num_reduced == 1 && s.inner > 0 && s.inner < short_line) {
     const T* const x = call.operand<T>(0);
     T* const y = call.result<T>();
     // Pieces begin where lines that go together do: which NaN a line gives may depend on that.
     const std::int64_t grain = in_short_lines(2 * element_grain / s.inner);
     return parallel_for(s.threads, s.outputs, grain, [&](std::int64_t begin, std::int64_t end) {
-      fold_short_lines<F>(x + begin * s.inner, s.inner, end - begin, y + begin);
+      reduce_short_lines<F>(x + begin * s.inner, s.inner, end - begin, y + begin);
     });
   }
   if (has_lines_side_by_side(s)) {
@@ -129,16 +129,17 @@ void reduce(const ReductionShape& s, const Call& call) noexcept {
     T* const y = call.result<T>();
     const std::int64_t lines = s.kept.back().extent;
     const std::vector<ReductionShape::Axis> outer(s.kept.begin(), s.kept.end() - 1);
-    const std::int64_t grain = std::max<std::int64_t>(1, 2 * element_grain / (lines * s.folds * s.inner));
+    const std::int64_t grain =
+        std::max<std::int64_t>(1, 2 * element_grain / (lines * s.num_reduced * s.inner));
     return parallel_for(s.threads, s.outputs / lines, grain, [&](std::int64_t begin, std::int64_t end) {
       Walk walk(outer, begin);
       for (std::int64_t i = begin; i < end; ++i, walk.next())
-        fold_side_by_side<F>(s, x + walk.offset(), lines, y + i * lines);
+        reduce_side_by_side<F>(s, x + walk.offset(), lines, y + i * lines);
     });
   }
   for_outputs(
-      s, call.operand<T>(0), call.result<T>(), [&s](const T* x, T* y) { *y = fold_all<F>(s, x); },
-      [&s](const T* x, std::int64_t columns, T* y) { fold_rows<F>(s, x, columns, y); });
+      s, call.operand<T>(0), call.result<T>(), [&s](const T* x, T* y) { *y = reduce_all<F>(s, x); },
+      [&s](const T* x, std::int64_t columns, T* y) { reduce_rows<F>(s, x, columns, y); });
 }
 
 // Pieces of a reduction to one result, for threads to share.
@@ -153,7 +154,7 @@ void reduce_to_one(const ReductionShape& s, const Call& call) noexcept {
     for (std::int64_t p = begin; p < end; ++p) {
       ReductionShape part;
       part.inner = std::min(piece, s.inner - p * piece);
-      parts[p] = fold_all<F>(part, x + p * piece);
+      parts[p] = reduce_all<F>(part, x + p * piece);
     }
   });
   Cascade<F, T> cascade;
@@ -162,19 +163,19 @@ void reduce_to_one(const ReductionShape& s, const Call& call) noexcept {
 }
 
 template <class F, class T>
-void fold_one_block(const std::byte* x, std::int64_t count, std::byte* part) {
-  *reinterpret_cast<T*>(part) = fold_line<F>(reinterpret_cast<const T*>(x), count);
+void reduce_one_block(const std::byte* x, std::int64_t count, std::byte* part) {
+  *reinterpret_cast<T*>(part) = reduce_line<F>(reinterpret_cast<const T*>(x), count);
 }
-// As reduce_to_one and fold_all combine.
+// As reduce_to_one and reduce_all combine.
 template <class F, class T>
-void fold_parts(const std::byte* from, std::int64_t count, std::byte* result) {
+void reduce_parts(const std::byte* from, std::int64_t count, std::byte* result) {
   const T* parts = reinterpret_cast<const T*>(from);
-  const std::int64_t blocks = (count + fold_block - 1) / fold_block;
+  const std::int64_t blocks = (count + reduction_block - 1) / reduction_block;
   if (blocks == 1) {
     *reinterpret_cast<T*>(result) = parts[0];
     return;
   }
-  const std::int64_t in_piece = count > 2 * piece ? piece / fold_block : blocks;
+  const std::int64_t in_piece = count > 2 * piece ? piece / reduction_block : blocks;
   Cascade<F, T> all;
   for (std::int64_t begin = 0; begin < blocks; begin += in_piece) {
     Cascade<F, T> one;
@@ -184,10 +185,10 @@ void fold_parts(const std::byte* from, std::int64_t count, std::byte* result) {
   *reinterpret_cast<T*>(result) = all.result();
 }
 template <class F>
-FoldFunctions functions_of(DType dtype) {
-  FoldFunctions found;
+ReductionFunctions functions_of(DType dtype) {
+  ReductionFunctions found;
   with_type(dtype, [&]<class T>(std::type_identity<T>) {
-    if constexpr (std::is_invocable_v<const F&, T, T>) found = {fold_one_block<F, T>, fold_parts<F, T>};
+    if constexpr (std::is_invocable_v<const F&, T, T>) found = {reduce_one_block<F, T>, reduce_parts<F, T>};
     return Plan();
   });
   return found;
@@ -198,7 +199,7 @@ Plan plan_reduce(const PlanRequest& request) {
   return with_type(request.in[0].dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (std::is_invocable_v<const F&, T, T>) {
       ReductionShape shape = ReductionShape::of(request.in[0], request.op.ints("axes"), request.threads);
-      if (shape.outputs == 1 && shape.inner_reduced && shape.folds == 1 && shape.inner > 2 * piece) {
+      if (shape.outputs == 1 && shape.inner_reduced && shape.num_reduced == 1 && shape.inner > 2 * piece) {
         const auto pieces = static_cast<std::size_t>((shape.inner + piece - 1) / piece);
         return make_plan<ReductionShape, reduce_to_one<F, T>>(std::move(shape), pieces * sizeof(T));
       }
@@ -279,7 +280,7 @@ void sum_in_chunks(std::int64_t rows, std::int64_t chunk, std::int64_t columns, 
     add(std::min(chunk, rows - number * chunk), to);
   };
   if (chunks <= 1) return make(0, sum);
-  T parts[cascade_levels][fold_columns];
+  T parts[cascade_levels][reduction_columns];
   in_cascade(
       std::int64_t{0}, chunks, sum, make, [&](std::int64_t level, std::int64_t) { return parts[level]; },
       [&](T* to, const T* from) {
@@ -291,8 +292,8 @@ void sum_in_chunks(std::int64_t rows, std::int64_t chunk, std::int64_t columns, 
 template <class T>
 void logsumexp_columns(const LogSumExpState& state, const T* x, std::int64_t columns, T* y) {
   const ReductionShape& s = state.shape;
-  T largest[fold_columns];
-  T sum[fold_columns];
+  T largest[reduction_columns];
+  T sum[reduction_columns];
   std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
   const auto* const m = reinterpret_cast<const std::byte*>(largest);
   std::byte* const most = reinterpret_cast<std::byte*>(largest);
@@ -310,9 +311,9 @@ void logsumexp_columns(const LogSumExpState& state, const T* x, std::int64_t col
     };
   };
   Walk walk(s.reduced), again(s.reduced);
-  for_rows(walk, s.folds, x, largest_of(state.one, 1), largest_of(state.several, rows_at_once));
+  for_rows(walk, s.num_reduced, x, largest_of(state.one, 1), largest_of(state.several, rows_at_once));
   for (std::int64_t j = 0; j < columns; ++j) largest[j] = usable(largest[j]);
-  sum_in_chunks(s.folds, fold_chunk, columns, sum, [&](std::int64_t rows, T* to) {
+  sum_in_chunks(s.num_reduced, reduction_chunk, columns, sum, [&](std::int64_t rows, T* to) {
     for_rows(again, rows, x, add_of(state.one, 1, to), add_of(state.several, rows_at_once, to));
   });
   for (std::int64_t j = 0; j < columns; ++j) y[j] = std::log(sum[j]) + largest[j];
@@ -323,8 +324,8 @@ void logsumexp_columns(const LogSumExpState& state, const T* x, std::int64_t col
 template <class T>
 void add_exponentials(const VectorKernel& exp, Walk& walk, std::int64_t rows, const T* x,
                       std::int64_t columns, const T* largest, T* sum) {
-  T powers[fold_block];
-  const std::int64_t at_once = fold_block / columns;
+  T powers[reduction_block];
+  const std::int64_t at_once = reduction_block / columns;
   const std::byte* const in = reinterpret_cast<const std::byte*>(powers);
   std::byte* const out = reinterpret_cast<std::byte*>(powers);
   for (std::int64_t f = 0; f < rows; f += at_once) {
@@ -348,16 +349,16 @@ void logsumexp(const LogSumExpState& state, const Call& call) {
       [&](const T* x, T* y) {
         T largest = -std::numeric_limits<T>::infinity();
         Walk walk(s.reduced);
-        for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
+        for (std::int64_t f = 0; f < s.num_reduced; ++f, walk.next()) {
           for (std::int64_t i = 0; i < s.inner; ++i) largest = Maximum()(largest, x[walk.offset() + i]);
         }
         const T m = usable(largest);
         Cascade<Sum, T> sum;
         Walk again(s.reduced);
-        for (std::int64_t f = 0; f < s.folds; ++f, again.next()) {
-          for (std::int64_t i = 0; i < s.inner; i += fold_block) {
+        for (std::int64_t f = 0; f < s.num_reduced; ++f, again.next()) {
+          for (std::int64_t i = 0; i < s.inner; i += reduction_block) {
             T block(0);
-            const std::int64_t end = std::min(i + fold_block, s.inner);
+            const std::int64_t end = std::min(i + reduction_block, s.inner);
             for (std::int64_t j = i; j < end; ++j) block += std::exp(x[again.offset() + j] - m);
             sum.add(block);
           }
@@ -367,17 +368,17 @@ void logsumexp(const LogSumExpState& state, const Call& call) {
       [&](const T* x, std::int64_t columns, T* y) {
         if (state.several.add != nullptr && columns >= columns_for_rows)
           return logsumexp_columns(state, x, columns, y);
-        T largest[fold_columns];
-        T sum[fold_columns];
+        T largest[reduction_columns];
+        T sum[reduction_columns];
         std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
         Walk walk(s.reduced);
-        for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
+        for (std::int64_t f = 0; f < s.num_reduced; ++f, walk.next()) {
           for (std::int64_t j = 0; j < columns; ++j) largest[j] = Maximum()(largest[j], x[walk.offset() + j]);
         }
         for (std::int64_t j = 0; j < columns; ++j) largest[j] = usable(largest[j]);
         Walk again(s.reduced);
-        const std::int64_t chunk = std::max(fold_chunk, fold_block / columns);
-        sum_in_chunks(s.folds, chunk, columns, sum, [&](std::int64_t rows, T* to) {
+        const std::int64_t chunk = std::max(reduction_chunk, reduction_block / columns);
+        sum_in_chunks(s.num_reduced, chunk, columns, sum, [&](std::int64_t rows, T* to) {
           if (state.exp != nullptr) return add_exponentials(*state.exp, again, rows, x, columns, largest, to);
           for (std::int64_t f = 0; f < rows; ++f, again.next()) {
             for (std::int64_t j = 0; j < columns; ++j) to[j] += std::exp(x[again.offset() + j] - largest[j]);
@@ -397,40 +398,40 @@ template <class T>
 void logsumexp_lines(const LinesState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   T* const y = call.result<T>();
-  std::int64_t at_once = std::max<std::int64_t>(1, fold_block / std::max<std::int64_t>(1, s.length));
+  std::int64_t at_once = std::max<std::int64_t>(1, reduction_block / std::max<std::int64_t>(1, s.length));
   if (s.length < short_line) at_once = in_short_lines(at_once);
   const std::int64_t grain = (element_grain / (s.length + 1) + at_once - 1) / at_once * at_once;
   parallel_for(s.threads, s.lines, std::max(at_once, grain), [&](std::int64_t begin, std::int64_t end) {
-    T powers[fold_block];
-    T largest[fold_block];
+    T powers[reduction_block];
+    T largest[reduction_block];
     const std::byte* const in = reinterpret_cast<const std::byte*>(powers);
     std::byte* const out = reinterpret_cast<std::byte*>(powers);
     for (std::int64_t line = begin; line < end; line += at_once) {
       const std::int64_t lines = std::min(at_once, end - line);
       const T* const from = x + line * s.length;
-      if (s.length > fold_block) {
+      if (s.length > reduction_block) {
         T m = -std::numeric_limits<T>::infinity();
-        for (std::int64_t i = 0; i < s.length; i += fold_block)
-          m = Maximum()(m, fold_line<Largest>(from + i, std::min(fold_block, s.length - i)));
+        for (std::int64_t i = 0; i < s.length; i += reduction_block)
+          m = Maximum()(m, reduce_line<Largest>(from + i, std::min(reduction_block, s.length - i)));
         m = usable(m);
         Cascade<Sum, T> sum;
-        for (std::int64_t i = 0; i < s.length; i += fold_block) {
-          const std::int64_t count = std::min(fold_block, s.length - i);
+        for (std::int64_t i = 0; i < s.length; i += reduction_block) {
+          const std::int64_t count = std::min(reduction_block, s.length - i);
           for (std::int64_t j = 0; j < count; ++j) powers[j] = from[i + j] - m;
           s.exp->run(&in, &out, count);
-          sum.add(fold_line<Sum>(powers, count));
+          sum.add(reduce_line<Sum>(powers, count));
         }
         y[line] = std::log(sum.result()) + m;
         continue;
       }
-      fold_lines<Largest>(from, s.length, lines, largest);
+      reduce_lines<Largest>(from, s.length, lines, largest);
       for (std::int64_t k = 0; k < lines; ++k) largest[k] = usable(largest[k]);
       for (std::int64_t k = 0; k < lines; ++k) {
         for (std::int64_t j = 0; j < s.length; ++j)
           powers[k * s.length + j] = from[k * s.length + j] - largest[k];
       }
       s.exp->run(&in, &out, lines * s.length);
-      fold_lines<Sum>(powers, s.length, lines, y + line);
+      reduce_lines<Sum>(powers, s.length, lines, y + line);
       for (std::int64_t k = 0; k < lines; ++k) y[line + k] = std::log(y[line + k]) + largest[k];
     }
   });
@@ -441,14 +442,14 @@ Plan plan_logsumexp(const PlanRequest& request) {
     if constexpr (RealNumber<T>) {
       ReductionShape shape = ReductionShape::of(request.in[0], request.op.ints("axes"), request.threads);
       const bool lines =
-          shape.inner_reduced && shape.folds == 1 && shape.inner > 0 &&
+          shape.inner_reduced && shape.num_reduced == 1 && shape.inner > 0 &&
           (shape.kept.empty() || (shape.kept.size() == 1 && shape.kept[0].stride == shape.inner));
       // Elements for which generated code is not worth its call: of all lines, or of the columns of one
       // result.
       constexpr std::int64_t few = 8, few_of_columns = 24;
       const bool many = shape.inner_reduced
                             ? shape.outputs * shape.inner >= few
-                            : shape.folds * std::min(shape.inner, fold_columns) >= few_of_columns;
+                            : shape.num_reduced * std::min(shape.inner, reduction_columns) >= few_of_columns;
       std::shared_ptr<const VectorKernel> exp;
       if (request.lanes != nullptr && many && (lines || !shape.inner_reduced)) {
         VectorProgram code{.dtype = request.in[0].dtype(), .steps = {}, .num_operands = 1, .num_results = 1};
@@ -484,7 +485,7 @@ constexpr KernelEntry reduction_entries[] = {
 
 }  // namespace
 
-FoldFunctions fold_functions(const Primitive& primitive, DType dtype) {
+ReductionFunctions reduction_functions(const Primitive& primitive, DType dtype) {
   if (is_any_of(primitive, prim::reduce_sum)) return functions_of<Sum>(dtype);
   if (is_any_of(primitive, prim::reduce_prod)) return functions_of<Product>(dtype);
   if (is_any_of(primitive, prim::reduce_max)) return functions_of<Largest>(dtype);

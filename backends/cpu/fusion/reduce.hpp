@@ -14,7 +14,7 @@
 #include "cpu/cascade.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/fold_line.hpp"
+#include "cpu/kernels/reduce_line.hpp"
 #include "cpu/kernels/short_rows.hpp"
 #include "tidu/graph/op.hpp"
 
@@ -25,12 +25,12 @@ struct ReductionShape {
   struct Axis {
     std::int64_t extent, stride;
   };
-  std::vector<Axis> kept;     ///< outermost first, without the contiguous one if that is kept
-  std::vector<Axis> reduced;  ///< outermost first, without the contiguous one if that is reduced
-  bool inner_reduced = true;  ///< is the contiguous group reduced?
-  std::int64_t inner = 1;     ///< its extent
-  std::int64_t rows = 1;      ///< product of `kept`
-  std::int64_t folds = 1;     ///< product of `reduced`
+  std::vector<Axis> kept;        ///< outermost first, without the contiguous one if that is kept
+  std::vector<Axis> reduced;     ///< outermost first, without the contiguous one if that is reduced
+  bool inner_reduced = true;     ///< is the contiguous group reduced?
+  std::int64_t inner = 1;        ///< its extent
+  std::int64_t rows = 1;         ///< product of `kept`
+  std::int64_t num_reduced = 1;  ///< product of `reduced`
   std::int64_t outputs = 1;
   int threads = 1;
 
@@ -71,13 +71,13 @@ constexpr std::int64_t in_short_lines(std::int64_t lines) {
 }
 
 /// Reduces each of `lines` contiguous short lines. Several run at the same time, so that reductions need not
-/// wait for one another. The bits are those of fold_line, except that another NaN of several may result.
+/// wait for one another. The bits are those of reduce_line, except that another NaN of several may result.
 template <class F, class T>
-void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
+void reduce_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
   constexpr std::int64_t together = short_lines;
   std::int64_t k = 0;
-  if constexpr (RealNumber<T> && requires { F::fold; }) {
-    static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+  if constexpr (RealNumber<T> && requires { F::reduction; }) {
+    static const ReductionKernel<T> kernel = reduction_kernel<T>(F::reduction);
     using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     constexpr std::int64_t at_once = 256, fewest = 16;
     T columns[max_short_row][at_once];
@@ -99,25 +99,25 @@ void fold_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y)
     }
     std::copy_n(value, together, y + k);
   }
-  for (; k < lines; ++k, x += length) y[k] = fold_line<F>(x, length);
+  for (; k < lines; ++k, x += length) y[k] = reduce_line<F>(x, length);
 }
 
-/// Reduces each of `lines` contiguous lines with at most fold_block elements.
+/// Reduces each of `lines` contiguous lines with at most reduction_block elements.
 template <class F, class T>
-void fold_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
-  if (length < short_line) return fold_short_lines<F>(x, length, lines, y);
-  for (std::int64_t k = 0; k < lines; ++k) y[k] = fold_line<F>(x + k * length, length);
+void reduce_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
+  if (length < short_line) return reduce_short_lines<F>(x, length, lines, y);
+  for (std::int64_t k = 0; k < lines; ++k) y[k] = reduce_line<F>(x + k * length, length);
 }
 
 /// Reduces all elements of one output, which start at x; the contiguous group is reduced.
 template <class F, class T>
-T fold_all(const ReductionShape& s, const T* x) {
-  if (s.folds == 1 && s.inner <= fold_block) return fold_line<F>(x, s.inner);
+T reduce_all(const ReductionShape& s, const T* x) {
+  if (s.num_reduced == 1 && s.inner <= reduction_block) return reduce_line<F>(x, s.inner);
   Cascade<F, T> cascade;
   Walk walk(s.reduced);
-  for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
-    for (std::int64_t i = 0; i < s.inner; i += fold_block) {
-      cascade.add(fold_line<F>(x + walk.offset() + i, std::min(fold_block, s.inner - i)));
+  for (std::int64_t f = 0; f < s.num_reduced; ++f, walk.next()) {
+    for (std::int64_t i = 0; i < s.inner; i += reduction_block) {
+      cascade.add(reduce_line<F>(x + walk.offset() + i, std::min(reduction_block, s.inner - i)));
     }
   }
   return cascade.result();
@@ -126,21 +126,22 @@ T fold_all(const ReductionShape& s, const T* x) {
 /// Does each output have several short lines, which are adjacent to those of the next output? Pooling windows
 /// of images are of this form.
 inline bool has_lines_side_by_side(const ReductionShape& s) {
-  constexpr std::int64_t fewest = 8, max_folds = 16;
-  return s.inner_reduced && s.inner > 0 && s.inner < short_line && s.folds > 1 && s.folds <= max_folds &&
-         !s.kept.empty() && s.kept.back().stride == s.inner && s.kept.back().extent >= fewest;
+  constexpr std::int64_t fewest = 8, max_reduced = 16;
+  return s.inner_reduced && s.inner > 0 && s.inner < short_line && s.num_reduced > 1 &&
+         s.num_reduced <= max_reduced && !s.kept.empty() && s.kept.back().stride == s.inner &&
+         s.kept.back().extent >= fewest;
 }
-/// Reduces `outputs` such outputs, whose elements start at x: as fold_all, except that another NaN of several
-/// may result.
+/// Reduces `outputs` such outputs, whose elements start at x: as reduce_all, except that another NaN of
+/// several may result.
 template <class F, class T>
-void fold_side_by_side(const ReductionShape& s, const T* x, std::int64_t outputs, T* y) {
+void reduce_side_by_side(const ReductionShape& s, const T* x, std::int64_t outputs, T* y) {
   constexpr std::int64_t at_once = 128, levels = 5;  // of a cascade of 16
   T partial[levels][at_once], value[at_once];
   for (std::int64_t begin = 0; begin < outputs; begin += at_once, y += at_once) {
     const std::int64_t count = std::min(at_once, outputs - begin);
     Walk walk(s.reduced);
-    for (std::int64_t f = 0; f < s.folds; ++f, walk.next()) {
-      fold_short_lines<F>(x + walk.offset() + begin * s.inner, s.inner, count, value);
+    for (std::int64_t f = 0; f < s.num_reduced; ++f, walk.next()) {
+      reduce_short_lines<F>(x + walk.offset() + begin * s.inner, s.inner, count, value);
       std::int64_t level = 0;
       for (std::int64_t bits = f; (bits & 1) != 0; bits >>= 1, ++level) {
         for (std::int64_t j = 0; j < count; ++j) value[j] = F()(partial[level][j], value[j]);
@@ -149,7 +150,7 @@ void fold_side_by_side(const ReductionShape& s, const T* x, std::int64_t outputs
     }
     bool any = false;
     for (std::int64_t level = 0; level < levels; ++level) {
-      if (((s.folds >> level) & 1) == 0) continue;
+      if (((s.num_reduced >> level) & 1) == 0) continue;
       for (std::int64_t j = 0; j < count; ++j) y[j] = any ? F()(partial[level][j], y[j]) : partial[level][j];
       any = true;
     }
@@ -161,7 +162,7 @@ inline constexpr std::int64_t narrow_columns = 16;
 
 /// Reduces contiguous rows of integers or bools, several side by side, since the order does not matter.
 template <class F, class T>
-void fold_narrow_rows(const T* x, std::int64_t rows, std::int64_t columns, T* y) {
+void reduce_narrow_rows(const T* x, std::int64_t rows, std::int64_t columns, T* y) {
   constexpr std::int64_t lanes = 4 * narrow_columns;
   T lane[lanes];
   const std::int64_t wide = lanes / columns * columns, count = rows * columns;
@@ -175,14 +176,14 @@ void fold_narrow_rows(const T* x, std::int64_t rows, std::int64_t columns, T* y)
   std::copy_n(lane, columns, y);
 }
 
-/// Reduces rows [begin, end), at most fold_chunk; `walk` is at the first of them.
+/// Reduces rows [begin, end), at most reduction_chunk; `walk` is at the first of them.
 template <class F, class T>
-void fold_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_t begin, std::int64_t end,
-                    std::int64_t columns, T* to) {
+void reduce_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_t begin, std::int64_t end,
+                      std::int64_t columns, T* to) {
   std::fill_n(to, columns, F::template identity<T>());
   std::int64_t f = begin;
-  if constexpr (RealNumber<T> && requires { F::fold; }) {
-    static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+  if constexpr (RealNumber<T> && requires { F::reduction; }) {
+    static const ReductionKernel<T> kernel = reduction_kernel<T>(F::reduction);
     constexpr std::int64_t near = 256 * 1024;  // bytes of the second-level cache
     if (s.reduced.size() == 1 && (end - begin) * s.reduced[0].stride <= near / std::int64_t{sizeof(T)}) {
       const std::int64_t stride = s.reduced[0].stride;
@@ -200,8 +201,8 @@ void fold_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_
   }
   for (; f < end; ++f, walk.next()) {
     const T* row = x + walk.offset();
-    if constexpr (RealNumber<T> && requires { F::fold; }) {
-      static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+    if constexpr (RealNumber<T> && requires { F::reduction; }) {
+      static const ReductionKernel<T> kernel = reduction_kernel<T>(F::reduction);
       kernel.row(to, row, columns);
     } else {
       TIDU_INDEPENDENT
@@ -212,19 +213,19 @@ void fold_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_
 
 /// Computes `columns` neighbouring outputs whose elements start at x; the contiguous group is kept.
 template <class F, class T>
-void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) {
+void reduce_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) {
   if constexpr (Integer<T> || Boolean<T>) {
     if (s.reduced.size() == 1 && columns == s.inner && columns <= narrow_columns)
-      return fold_narrow_rows<F>(x, s.folds, columns, y);
+      return reduce_narrow_rows<F>(x, s.num_reduced, columns, y);
   }
   Walk walk(s.reduced);
   const auto make = [&](std::int64_t chunk, T* to) {
-    fold_row_chunk<F>(s, x, walk, chunk * fold_chunk, std::min((chunk + 1) * fold_chunk, s.folds), columns,
-                      to);
+    reduce_row_chunk<F>(s, x, walk, chunk * reduction_chunk,
+                        std::min((chunk + 1) * reduction_chunk, s.num_reduced), columns, to);
   };
-  const std::int64_t chunks = (s.folds + fold_chunk - 1) / fold_chunk;
+  const std::int64_t chunks = (s.num_reduced + reduction_chunk - 1) / reduction_chunk;
   if (chunks <= 1) return make(0, y);
-  T parts[cascade_levels][fold_columns];
+  T parts[cascade_levels][reduction_columns];
   in_cascade(
       std::int64_t{0}, chunks, y, make, [&](std::int64_t level, std::int64_t) { return parts[level]; },
       [&](T* to, const T* from) {
@@ -233,19 +234,19 @@ void fold_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) 
 }
 
 /// A reduction of contiguous elements to one element in two parts, with the bits of the whole kernel: `block`
-/// reduces fold_block elements (or fewer in the last block), and `finish` reduces the results of all blocks,
-/// which have `count` elements together. Null for operations and dtypes that are no such reduction.
-struct FoldFunctions {
+/// reduces reduction_block elements (or fewer in the last block), and `finish` reduces the results of all
+/// blocks, which have `count` elements together. Null for operations and dtypes that are no such reduction.
+struct ReductionFunctions {
   void (*block)(const std::byte* x, std::int64_t count, std::byte* part) = nullptr;
   void (*finish)(const std::byte* parts, std::int64_t count, std::byte* result) = nullptr;
 };
-FoldFunctions fold_functions(const Primitive& primitive, DType dtype);
+ReductionFunctions reduction_functions(const Primitive& primitive, DType dtype);
 
 /// Calls line(x, y) for each output if the contiguous group is reduced, else rows(x, columns, y) for each
 /// tile of outputs.
 template <class T, class R, class Line, class Rows>
 void for_outputs(const ReductionShape& s, const T* x, R* y, const Line& line, const Rows& rows) {
-  const std::int64_t work = std::max<std::int64_t>(1, s.folds * s.inner);
+  const std::int64_t work = std::max<std::int64_t>(1, s.num_reduced * s.inner);
   const std::int64_t grain = std::max<std::int64_t>(1, 2 * element_grain / work);
   if (s.inner_reduced) {
     parallel_for(s.threads, s.outputs, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -254,15 +255,16 @@ void for_outputs(const ReductionShape& s, const T* x, R* y, const Line& line, co
     });
     return;
   }
-  const std::int64_t tiles = (s.inner + fold_columns - 1) / fold_columns;
+  const std::int64_t tiles = (s.inner + reduction_columns - 1) / reduction_columns;
   const std::int64_t tile_grain = std::max<std::int64_t>(
-      1, 2 * element_grain / std::max<std::int64_t>(1, s.folds * std::min(s.inner, fold_columns)));
+      1, 2 * element_grain / std::max<std::int64_t>(1, s.num_reduced * std::min(s.inner, reduction_columns)));
   parallel_for(s.threads, s.rows * tiles, tile_grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t row = t / tiles;
-      const std::int64_t column = t % tiles * fold_columns;
+      const std::int64_t column = t % tiles * reduction_columns;
       const Walk walk(s.kept, row);
-      rows(x + walk.offset() + column, std::min(fold_columns, s.inner - column), y + row * s.inner + column);
+      rows(x + walk.offset() + column, std::min(reduction_columns, s.inner - column),
+           y + row * s.inner + column);
     }
   });
 }

@@ -9,7 +9,7 @@
 // cache.
 //
 // Reductions have the bits of reduce.hpp: see Note [Order of sums] there. So do elements; the division of
-// rows among threads therefore does not matter. Columns are reduced in chunks of fold_chunk rows.
+// rows among threads therefore does not matter. Columns are reduced in chunks of reduction_chunk rows.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct RowsCode {
     friend bool operator==(const Phase&, const Phase&) = default;
   };
   DType dtype = f32;         ///< f32 or f64
-  std::int64_t columns = 0;  ///< elements of a row: see can_fold_rows
+  std::int64_t columns = 0;  ///< elements of a row: see can_reduce_rows
   std::vector<Phase> phases;
   std::uint32_t num_pointers = 0;
   std::uint32_t num_slots = 0;
@@ -57,7 +57,7 @@ struct RowsCode {
 };
 
 /// Can generated code reduce rows of `columns` elements?
-constexpr bool can_fold_rows(std::int64_t columns) {
+constexpr bool can_reduce_rows(std::int64_t columns) {
   return columns >= 16 && (columns <= 1024 || columns % 1024 == 0 || columns % 1024 >= 16);
 }
 

@@ -1,8 +1,8 @@
 // rows_plan.cpp - phases of a row fusion, and their steps.
 //
-// Note [Phases]: an operation can be done in a phase once all folds that it needs are of phases before. What
-// a fold or a result needs is done in the first phase where it can be, all else where it is needed. In later
-// phases it is loaded or computed again, unless that takes longer than keeping it.
+// Note [Phases]: an operation can be done in a phase once all reductions that it needs are of phases before.
+// What a reduction or a result needs is done in the first phase where it can be, all else where it is needed.
+// In later phases it is loaded or computed again, unless that takes longer than keeping it.
 //
 // Note [In place]: a result in the place of an operand is written behind all that the phase, the only one,
 // reads of the same elements.
@@ -45,7 +45,7 @@ class RowsPlanner {
       if (item.step.kind != RowStep::Kind::none)
         plan_.rows = item.step.rows * item.step.columns / code_.columns;
       // Nobody need read what a barrier lets through.
-      if (item.step.kind == RowStep::Kind::fold_columns && !is_result(item)) continue;
+      if (item.step.kind == RowStep::Kind::reduce_columns && !is_result(item)) continue;
       item_of_[item.result] = static_cast<std::uint32_t>(items_.size());
       items_.push_back(item);
     }
@@ -56,7 +56,7 @@ class RowsPlanner {
   }
 
   std::optional<RowsPlan> plan() {
-    if (!can_fold_rows(code_.columns)) return {};
+    if (!can_reduce_rows(code_.columns)) return {};
     for (Item& item : items_) {
       if (!classify(item)) return {};
     }
@@ -74,8 +74,8 @@ class RowsPlanner {
   enum class Kind : std::uint8_t {
     whole,      // element by element
     of_row,     // the same of elements for each row
-    fold,       // of a row
-    column,     // fold of all rows
+    reduction,  // of a row
+    column,     // reduction of all rows
     along_row,  // repeats an element for each row
     all_rows,   // repeats a row
     each_row,   // repeats each of some rows
@@ -104,14 +104,16 @@ class RowsPlanner {
     const auto it = id == no_index ? item_of_.end() : item_of_.find(id);
     return it == item_of_.end() ? nullptr : &items_[it->second];
   }
-  static bool is_of_row(const Item& item) { return item.kind == Kind::of_row || item.kind == Kind::fold; }
+  static bool is_of_row(const Item& item) {
+    return item.kind == Kind::of_row || item.kind == Kind::reduction;
+  }
 
   bool classify(Item& item) {
     const Operation operation = graph_.operation(item.operation);
     const std::span<const ValueId> inputs = operation.inputs();
     switch (item.step.kind) {
-      case RowStep::Kind::fold_rows: item.kind = Kind::fold; break;
-      case RowStep::Kind::fold_columns: item.kind = Kind::column; break;
+      case RowStep::Kind::reduce_rows: item.kind = Kind::reduction; break;
+      case RowStep::Kind::reduce_columns: item.kind = Kind::column; break;
       case RowStep::Kind::along_rows: item.kind = Kind::along_row; break;
       case RowStep::Kind::rows: item.kind = Kind::all_rows; break;
       case RowStep::Kind::each_row: item.kind = Kind::each_row; break;
@@ -133,8 +135,8 @@ class RowsPlanner {
       item.ready = std::max(item.ready, of->ready);
       if (!is_of_row(*of)) item.cost += of->cost;
     }
-    if (item.kind == Kind::fold) ++item.ready;
-    if (item.kind == Kind::fold || item.kind == Kind::column) {
+    if (item.kind == Kind::reduction) ++item.ready;
+    if (item.kind == Kind::reduction || item.kind == Kind::column) {
       if (!is_any_of(operation, prim::reduce_sum, prim::reduce_max, prim::reduce_min)) return false;
       if (graph_.type(item.result).dtype() == bool_) return false;
     }
@@ -154,11 +156,11 @@ class RowsPlanner {
   bool is_result(const Item& item) const { return result_of_.find(item.result) != result_of_.end(); }
   // Does it take elements in a phase of its own?
   bool is_root(const Item& item) const {
-    if (item.kind == Kind::fold || item.kind == Kind::column) return true;
+    if (item.kind == Kind::reduction || item.kind == Kind::column) return true;
     return !is_of_row(item) && is_result(item);
   }
   std::uint32_t phase_of_root(const Item& item) const {
-    return item.kind == Kind::fold ? item.ready - 1 : item.ready;
+    return item.kind == Kind::reduction ? item.ready - 1 : item.ready;
   }
 
   // See Note [Periods]. False where there is more than one, or where an operand with a period is read in
@@ -246,19 +248,20 @@ class RowsPlanner {
       const Operation operation = graph_.operation(item.operation);
       const ValueId operand = operation.inputs()[0];
       switch (item.kind) {
-        case Kind::fold:
-          list_.add(
-              {.op = fold_of(operation, VectorOp::fold_sum), .a = lane(operand, phase), .index = item.slot});
+        case Kind::reduction:
+          list_.add({.op = reduction_of(operation, VectorOp::reduce_sum),
+                     .a = lane(operand, phase),
+                     .index = item.slot});
           continue;
         case Kind::column: {
-          const VectorOp op = fold_of(operation, VectorOp::column_sum);
+          const VectorOp op = reduction_of(operation, VectorOp::column_sum);
           const std::uint32_t pointer = result_pointer(item.result);
           const std::uint64_t own = is_periodic(item) ? 1 : 0;
           list_.add({.op = op, .a = lane(operand, phase), .index = pointer, .bits = own});
-          const Fold fold = op == VectorOp::column_sum   ? Fold::sum
-                            : op == VectorOp::column_max ? Fold::largest
-                                                         : Fold::smallest;
-          plan_.folds.push_back({result_of_.at(item.result), pointer, fold});
+          const Reduction reduction = op == VectorOp::column_sum   ? Reduction::sum
+                                      : op == VectorOp::column_max ? Reduction::largest
+                                                                   : Reduction::smallest;
+          plan_.reductions.push_back({result_of_.at(item.result), pointer, reduction});
           continue;
         }
         case Kind::along_row: virtual_register_of_[item.result] = along_row(operand); break;
@@ -332,7 +335,7 @@ class RowsPlanner {
     return static_cast<std::uint32_t>(std::find(code_.picks.begin(), code_.picks.end(), pick) -
                                       code_.picks.begin());
   }
-  static VectorOp fold_of(const Operation& operation, VectorOp sum) {
+  static VectorOp reduction_of(const Operation& operation, VectorOp sum) {
     const int which = is_any_of(operation, prim::reduce_sum)   ? 0
                       : is_any_of(operation, prim::reduce_max) ? 1
                                                                : 2;
@@ -389,7 +392,7 @@ class RowsPlanner {
                list_.add({.op = of_row ? VectorOp::splat_row : load_op(type), .index = pointer_of_.at(id)});
   }
 
-  // What is computed of folds of the phase, and folds that somebody else reads.
+  // What is computed of reductions of the phase, and reductions that somebody else reads.
   bool write_row(std::uint32_t phase) {
     virtual_register_of_.clear();
     list_ = VectorProgram{code_.dtype, {}, 0, 0};
@@ -404,7 +407,7 @@ class RowsPlanner {
         list_.add({.op = VectorOp::set_slot, .a = value, .index = item.slot});
       }
       if (result == result_of_.end()) continue;
-      if (item.kind == Kind::fold) value = lane(item.result, never);
+      if (item.kind == Kind::reduction) value = lane(item.result, never);
       list_.add({.op = VectorOp::store_row, .a = value, .index = result_pointer(item.result)});
     }
     code_.phases.back().row = std::move(list_.steps);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cpu/fusion/rows.hpp"
-#include "cpu/kernels/folds.hpp"
+#include "cpu/kernels/reductions.hpp"
 #include "tidu/cpu/program.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 
@@ -17,16 +17,16 @@ namespace tidu::cpu_detail {
 /// does.
 struct RowsPlan {
   /// A result that is a reduction of all rows.
-  struct ColumnFold {
+  struct ColumnReduction {
     std::uint32_t result = 0;
     std::uint32_t pointer = 0;
-    Fold fold = Fold::sum;
+    Reduction reduction = Reduction::sum;
   };
   RowsCode code;
   std::int64_t rows = 0;
   std::int64_t period = 1;  ///< number of rows after which shared values repeat
   std::vector<std::uint32_t> periodic;
-  std::vector<ColumnFold> folds;
+  std::vector<ColumnReduction> reductions;
   std::vector<std::uint32_t> streams;  ///< results that are written past the caches
 };
 

@@ -15,7 +15,7 @@
 #if defined(TIDU_WITH_LANES)
 #include <algorithm>
 
-#include "cpu/fusion/rows_x86_folds.hpp"
+#include "cpu/fusion/rows_x86_reductions.hpp"
 #include "cpu/fusion/vector_x86.hpp"
 
 namespace tidu::cpu_detail {
@@ -52,7 +52,7 @@ class RowsGenerator : private MemoryEmitter {
     x_.jl(left, x_.T_NEAR);
     x_.L(done);
     if (is_straight_) sections_.end();
-    held_folds_.store();
+    held_reductions_.store();
     if (has_streams()) x_.sfence();
     x_.close_frame();
     tail_.data();
@@ -103,12 +103,12 @@ class RowsGenerator : private MemoryEmitter {
     const std::vector<VectorInst>& steps = code_.phases[0].elements;
     const auto vectors = static_cast<std::size_t>(tile_.num_vectors());
     if (vectors > max_vectors || steps.size() * vectors > max_steps || calls_out(steps)) return false;
-    std::size_t folds = 0;
+    std::size_t reductions = 0;
     for (const VectorInst& step : steps) {
-      if (is_fold(step.op) || (is_column_fold(step.op) && step.bits != 0)) return false;
-      if (is_column_fold(step.op)) ++folds;
+      if (is_row_reduction(step.op) || (is_column_reduction(step.op) && step.bits != 0)) return false;
+      if (is_column_reduction(step.op)) ++reductions;
     }
-    return folds * vectors <= max_accumulators(x_) / 2;
+    return reductions * vectors <= max_accumulators(x_) / 2;
   }
   // See Note [Held values].
   void hold() {
@@ -117,8 +117,8 @@ class RowsGenerator : private MemoryEmitter {
     const std::vector<VectorInst>& steps = code_.phases[0].elements;
     registers_.set_limit(x_.is_512() ? x_.num_registers() : spare_register);
     for (const VectorInst& step : steps) {
-      for (int v = 0; is_column_fold(step.op) && v < tile_.num_vectors(); ++v)
-        held_folds_.hold({step.index, v});
+      for (int v = 0; is_column_reduction(step.op) && v < tile_.num_vectors(); ++v)
+        held_reductions_.hold({step.index, v});
     }
     tail_.keep_mask();
     if (x_.is_512() && tile_.left() != 0) tail_.set_mask();
@@ -149,63 +149,63 @@ class RowsGenerator : private MemoryEmitter {
   void phase(const RowsCode::Phase& phase) {
     phase_ = &phase;
     calls_ = calls_out(phase.elements);
-    folds_.begin(phase);
+    reductions_.begin(phase);
     if (!calls_) pointers_.cache(phase.elements);
     if (tile_.rows() > 1) {
       rows_together();
     } else if (is_straight_) {
       vectors(tile_.num_vectors(), tile_.left() != 0);
-    } else if (folds_.empty()) {
+    } else if (reductions_.empty()) {
       const std::int64_t at_once = calls_ || phase.elements.size() > 24 ? 2 : 4;
       sections_.begin(calls_ ? 0 : code_.columns / (at_once * x_.lanes()));
       stretch(code_.columns, at_once);
       sections_.end();
     } else {
-      folded_row();
+      reduced_row();
     }
     pointers_.forget();
     if (!phase.row.empty()) values_of_rows(phase.row);
   }
-  // Blocks of as many elements as folds take at once.
-  void folded_row() {
-    const std::int64_t blocks = code_.columns > fold_block ? code_.columns / fold_block : 0;
-    const std::int64_t rest = code_.columns - blocks * fold_block;
+  // Blocks of as many elements as reductions take at once.
+  void reduced_row() {
+    const std::int64_t blocks = code_.columns > reduction_block ? code_.columns / reduction_block : 0;
+    const std::int64_t rest = code_.columns - blocks * reduction_block;
     if (blocks > 0) {
       Label loop;
       x_.L(loop);
-      fold_stretch(fold_block);
-      folds_.store_block();
+      reduce_stretch(reduction_block);
+      reductions_.store_block();
       if (blocks > 1) {
-        x_.cmp(r13, static_cast<std::uint32_t>(blocks * fold_block));
+        x_.cmp(r13, static_cast<std::uint32_t>(blocks * reduction_block));
         x_.jl(loop, x_.T_NEAR);
       }
     }
     if (rest > 0) {
-      fold_stretch(rest);
-      folds_.store_rest(blocks);
+      reduce_stretch(rest);
+      reductions_.store_rest(blocks);
     }
-    if (blocks > 0) folds_.finish_blocks();
+    if (blocks > 0) reductions_.finish_blocks();
     registers_.reset_limit();
   }
-  void fold_stretch(std::int64_t count) {
-    folds_.start(count);
-    sections_.begin(calls_ ? 0 : count / (folds_.accumulators() * x_.lanes()));
-    stretch(count, folds_.accumulators());
+  void reduce_stretch(std::int64_t count) {
+    reductions_.start(count);
+    sections_.begin(calls_ ? 0 : count / (reductions_.accumulators() * x_.lanes()));
+    stretch(count, reductions_.accumulators());
     sections_.end();
   }
-  // All lines of short rows at once: values of folds are lanes of one vector.
+  // All lines of short rows at once: values of reductions are lanes of one vector.
   void rows_together() {
-    folds_.start_rows();
-    const std::size_t taken =
-        folds_.num_accumulators() + column_folds_.start_tile(phase_->elements, folds_.num_accumulators());
+    reductions_.start_rows();
+    const std::size_t taken = reductions_.num_accumulators() +
+                              column_reductions_.start_tile(phase_->elements, reductions_.num_accumulators());
     if (taken > 0) registers_.set_limit(accumulator_register(x_, taken - 1));
     sections_.begin(1);
     hold_columns();
     vectors(tile_.num_vectors(), tile_.left() != 0);
     held_columns_.clear();
     sections_.end();
-    column_folds_.finish_tile();
-    folds_.finish_rows();
+    column_reductions_.finish_tile();
+    reductions_.finish_rows();
     registers_.reset_limit();
   }
   // Instructions on values of the rows, at most 32 bytes if there are several.
@@ -228,8 +228,8 @@ class RowsGenerator : private MemoryEmitter {
       x_.add(r13, static_cast<std::uint32_t>(turn));
       x_.add(r14, static_cast<std::uint32_t>(turn));
       if (turns > 1) {
-        if (count == fold_block && code_.columns > fold_block && !folds_.empty()) {
-          x_.test(r13, static_cast<std::uint32_t>(fold_block - 1));
+        if (count == reduction_block && code_.columns > reduction_block && !reductions_.empty()) {
+          x_.test(r13, static_cast<std::uint32_t>(reduction_block - 1));
           x_.jnz(loop, x_.T_NEAR);
         } else {
           // Stretches that are not of whole blocks are a row's last.
@@ -265,8 +265,8 @@ class RowsGenerator : private MemoryEmitter {
   void store(std::size_t id) override {
     const VectorInst& step = registers_.steps()[id];
     const Ymm x = registers_.in_register(step.a);
-    if (is_fold(step.op)) return folds_.emit(id, x);
-    is_column_fold(step.op) ? column_folds_.emit(id, x) : memory_.store(id, step, x);
+    if (is_row_reduction(step.op)) return reductions_.emit(id, x);
+    is_column_reduction(step.op) ? column_reductions_.emit(id, x) : memory_.store(id, step, x);
   }
 
   const RowsCode& code_;
@@ -281,9 +281,9 @@ class RowsGenerator : private MemoryEmitter {
   RowPrefetch prefetch_{code_, x_, pointers_};
   PartialVector tail_{x_, tile_.left(), eax};
   RowMemory memory_{x_, tile_, scratch_, pointers_, tail_};
-  HeldColumns held_columns_{x_, registers_, tile_, memory_}, held_folds_{x_, registers_, tile_, memory_};
-  RowFolds folds_{x_, registers_, tile_, scratch_, tail_};
-  ColumnFolds column_folds_{x_, registers_, tile_, memory_, held_folds_};
+  HeldColumns held_columns_{x_, registers_, tile_, memory_}, held_reductions_{x_, registers_, tile_, memory_};
+  RowReductions reductions_{x_, registers_, tile_, scratch_, tail_};
+  ColumnReductions column_reductions_{x_, registers_, tile_, memory_, held_reductions_};
   const bool is_straight_ = is_straight();
   const RowsCode::Phase* phase_ = nullptr;  // the present one
   bool calls_ = false;                      // does it have calls?

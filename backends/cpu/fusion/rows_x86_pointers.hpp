@@ -31,7 +31,7 @@ class RowPointers {
       if (free.empty()) return;
       const bool reads = step.op <= VectorOp::splat_row;
       const bool writes = step.op == VectorOp::store || step.op == VectorOp::stream ||
-                          step.op == VectorOp::store_mask || is_column_fold(step.op);
+                          step.op == VectorOp::store_mask || is_column_reduction(step.op);
       if (step.op == VectorOp::load_picked) {
         put(cached_picks_, step.index, scratch_.pick(step.index));
       } else if (reads || writes) {

@@ -17,12 +17,14 @@
 
 namespace tidu::cpu_detail::x86 {
 
-inline bool is_column_fold(VectorOp op) { return op >= VectorOp::column_sum && op <= VectorOp::column_min; }
-inline std::vector<VectorInst> folds_of(const RowsCode::Phase& phase) {
-  std::vector<VectorInst> folds;
-  std::copy_if(phase.elements.begin(), phase.elements.end(), std::back_inserter(folds),
-               [](const VectorInst& step) { return is_fold(step.op); });
-  return folds;
+inline bool is_column_reduction(VectorOp op) {
+  return op >= VectorOp::column_sum && op <= VectorOp::column_min;
+}
+inline std::vector<VectorInst> row_reductions_of(const RowsCode::Phase& phase) {
+  std::vector<VectorInst> reductions;
+  std::copy_if(phase.elements.begin(), phase.elements.end(), std::back_inserter(reductions),
+               [](const VectorInst& step) { return is_row_reduction(step.op); });
+  return reductions;
 }
 /// The maximum number of registers with accumulators of reductions. They take registers from the last one
 /// down, except the spare one.
@@ -35,15 +37,15 @@ inline std::int64_t rows_side_by_side(const RowsCode& code, const Assembler& x) 
   constexpr std::int64_t max_vectors = 4;  // of a row
   constexpr std::size_t max_steps = 640;   // of these rows together
   const std::int64_t vectors = (code.columns + x.lanes() - 1) / x.lanes();
-  std::size_t folds = 0, steps = 0;
+  std::size_t reductions = 0, steps = 0;
   bool calls = false;
   for (const RowsCode::Phase& phase : code.phases) {
-    folds = std::max(folds, folds_of(phase).size());
+    reductions = std::max(reductions, row_reductions_of(phase).size());
     steps += phase.elements.size();
     calls = calls || calls_out(phase.elements);
   }
-  if (folds == 0 || calls || vectors > max_vectors || !code.picks.empty()) return 1;
-  const std::size_t accumulators = folds * static_cast<std::size_t>(few_lanes / x.lanes());
+  if (reductions == 0 || calls || vectors > max_vectors || !code.picks.empty()) return 1;
+  const std::size_t accumulators = reductions * static_cast<std::size_t>(few_lanes / x.lanes());
   for (const int bytes : {32, 16}) {
     const std::int64_t rows = bytes / x.element_bytes();
     const auto count = static_cast<std::size_t>(rows);
@@ -63,13 +65,14 @@ class RowScratch {
         vector_(static_cast<std::size_t>(x.vector_bytes())),
         rows_(static_cast<std::size_t>(max_rows)),
         parts_at_(code.num_slots * line) {
-    const std::int64_t blocks = (code.columns + fold_block - 1) / fold_block;
+    const std::int64_t blocks = (code.columns + reduction_block - 1) / reduction_block;
     const std::size_t row = static_cast<std::size_t>(code.columns) * element_;
     parts_size_ = blocks > 1 ? aligned(static_cast<std::size_t>(blocks) * element_) : 0;
     accumulators_at_ = parts_at_ + code.num_slots * parts_size_;
-    std::size_t folds = 0;
-    for (const RowsCode::Phase& phase : code.phases) folds = std::max(folds, folds_of(phase).size());
-    kept_at_ = accumulators_at_ + folds * many_lanes * element_;
+    std::size_t reductions = 0;
+    for (const RowsCode::Phase& phase : code.phases)
+      reductions = std::max(reductions, row_reductions_of(phase).size());
+    kept_at_ = accumulators_at_ + reductions * many_lanes * element_;
     kept_size_ = aligned(row) + line;
     picks_at_ = kept_at_ + code.num_kept * kept_size_ * rows_;
     bytes_ = picks_at_ + aligned(code.picks.size() * sizeof(void*));

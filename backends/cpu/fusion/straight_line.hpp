@@ -34,8 +34,8 @@ inline constexpr std::int64_t max_straight_line = 63;
 /// are numbered together, as pointers. Loads of one element, reductions, and computations on them alone have
 /// equal lanes.
 struct StraightLineCode {
-  /// In addition to element-wise instructions: fold_sum, fold_max and fold_min give a value; store_row stores
-  /// one element, and so does store_mask if `bits` is set; a call with `bits` set is of one element.
+  /// In addition to element-wise instructions: reduce_sum, reduce_max and reduce_min give a value; store_row
+  /// stores one element, and so does store_mask if `bits` is set; a call with `bits` set is of one element.
   VectorProgram lanes;
   std::int64_t elements = 0;
   friend bool operator==(const StraightLineCode&, const StraightLineCode&) = default;

@@ -25,7 +25,7 @@ constexpr std::int64_t min_equal = 8;
 
 // What an operation is for straight-line kernels.
 struct Kind {
-  enum class Of : std::uint8_t { none, element_wise, fold, repeat };
+  enum class Of : std::uint8_t { none, element_wise, reduction, repeat };
   Of of = Of::none;
   DType dtype = bool_;        // of its floating elements
   std::int64_t elements = 1;  // of its longest array
@@ -135,9 +135,9 @@ class StraightLineFinder {
     if (primitive.has_trait(Trait::elementwise)) {
       if (one && out.size() == 1) return {};
       if (can_compute(operation, dtypes, dtype)) kind.of = Kind::Of::element_wise;
-    } else if (primitive.has_trait(Trait::folds) && record.num_inputs == 1) {
-      if (out.size() == 1 && kind.elements != 1 && kind.dtype != bool_ && fold_of(operation))
-        kind.of = Kind::Of::fold;
+    } else if (primitive.has_trait(Trait::combines) && record.num_inputs == 1) {
+      if (out.size() == 1 && kind.elements != 1 && kind.dtype != bool_ && reduction_of(operation))
+        kind.of = Kind::Of::reduction;
     } else if (primitive.has_trait(Trait::repeats) && record.num_inputs == 1) {
       if (graph_.type(operands(operation)[0]).size() == 1 && dtypes[0] == out.dtype())
         kind.of = Kind::Of::repeat;
@@ -163,11 +163,11 @@ class StraightLineFinder {
     }
     return true;
   }
-  std::optional<VectorOp> fold_of(std::uint32_t operation) const {
+  std::optional<VectorOp> reduction_of(std::uint32_t operation) const {
     const Primitive& primitive = *g_.operations[operation].op->primitive;
-    if (is_any_of(primitive, prim::reduce_sum)) return VectorOp::fold_sum;
-    if (is_any_of(primitive, prim::reduce_max)) return VectorOp::fold_max;
-    if (is_any_of(primitive, prim::reduce_min)) return VectorOp::fold_min;
+    if (is_any_of(primitive, prim::reduce_sum)) return VectorOp::reduce_sum;
+    if (is_any_of(primitive, prim::reduce_max)) return VectorOp::reduce_max;
+    if (is_any_of(primitive, prim::reduce_min)) return VectorOp::reduce_min;
     return std::nullopt;
   }
   std::int64_t vector_bytes() const { return static_cast<std::int64_t>(options_.lanes->vector_bytes()); }
@@ -263,8 +263,8 @@ class StraightLineFinder {
       const ValueId result = g_.operations[index].first_output;
       const Type type = graph_.type(result);
       std::uint16_t lane = lanes[0];
-      if (kind == Kind::Of::fold) {
-        lane = code.add({.op = *fold_of(index), .a = lane});
+      if (kind == Kind::Of::reduction) {
+        lane = code.add({.op = *reduction_of(index), .a = lane});
       } else if (kind == Kind::Of::element_wise) {
         const std::size_t before = code.steps.size();
         const Op op = Op::of(g_.operations[index].op);

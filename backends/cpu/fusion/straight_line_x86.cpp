@@ -64,7 +64,7 @@ class StraightLineGenerator : private MemoryEmitter {
         return step;
       };
       const VectorInst& step = steps[i];
-      if (is_fold(step.op)) {
+      if (is_row_reduction(step.op)) {
         for (std::uint32_t v = 0; v < vectors; ++v)
           put({.op = VectorOp::keep,
                .a = of_vector(v).a,
@@ -149,7 +149,7 @@ class StraightLineGenerator : private MemoryEmitter {
       case VectorOp::store_row: return x_.store_element(ptr[pointer(id)], x);
       case VectorOp::store_mask: return store_bytes(id, arithmetic_.to_bytes(x));
       case VectorOp::keep: return keep(id, x);
-      default: return fold(id);
+      default: return reduce(id);
     }
   }
   void store_bytes(std::size_t id, const Xmm& bytes) {
@@ -170,23 +170,23 @@ class StraightLineGenerator : private MemoryEmitter {
     tail_.blend(rest, x);
     x_.vmovups(slot, rest);
   }
-  // Reduces the vectors in the slots, in the order of fold_line.
-  void fold(std::size_t id) {
+  // Reduces the vectors in the slots, in the order of reduce_line.
+  void reduce(std::size_t id) {
     const VectorOp op = list_[id].op;
     const Ymm r = registers_.temporary(), a = registers_.temporary(), b = registers_.temporary();
     if (elements_ < few_lanes) {
-      fold_elements(op, r, a, b);
+      reduce_elements(op, r, a, b);
     } else {
       const int accumulators = few_lanes / x_.lanes();
-      const auto fold_slot = [&](int into, int from) {
+      const auto reduce_slot = [&](int into, int from) {
         x_.vmovups(a, x_.slot(into));
         x_.vmovups(b, x_.slot(from));
         reduction_.reduce(op, r, a, b);
         x_.vmovups(x_.slot(into), r);
       };
-      for (int v = accumulators; v < vectors_; ++v) fold_slot(v % accumulators, v);
+      for (int v = accumulators; v < vectors_; ++v) reduce_slot(v % accumulators, v);
       for (int half = accumulators / 2; half > 0; half /= 2) {
-        for (int k = 0; k < half; ++k) fold_slot(k, k + half);
+        for (int k = 0; k < half; ++k) reduce_slot(k, k + half);
       }
       x_.vmovups(a, x_.slot(0));
       reduction_.reduce_lanes(op, r, a, b);
@@ -195,14 +195,14 @@ class StraightLineGenerator : private MemoryEmitter {
     registers_.put(id, r);
   }
   // One element after another, into lane 0 of a.
-  void fold_elements(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
+  void reduce_elements(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
     const auto element = [this](int i) {
       return ptr[rsp + static_cast<std::size_t>(i * x_.element_bytes())];
     };
     const Xmm one(a.getIdx()), other(b.getIdx());
     x_.vmovs(one, element(0));
     for (int i = 1; i < elements_; ++i) {
-      if (op == VectorOp::fold_sum) {
+      if (op == VectorOp::reduce_sum) {
         x_.vadds(one, one, element(i));
         continue;
       }

@@ -82,13 +82,13 @@ enum class VectorOp : std::uint8_t {
   store,        // a to result `index`
   store_mask,
   // Only in row fusions (straight-line kernels also have store_row, the reductions and keep):
-  stream,     // a to result `index`, past the caches if vectors are aligned
-  store_row,  // a's element to result `index`
-  set_slot,   // a, which has equal lanes, to value `index` of the row
-  keep,       // a to elements `index` that are kept for the row
-  fold_sum,   // the row's elements to one, value `index` of the row
-  fold_max,   // NaN if any is
-  fold_min,
+  stream,      // a to result `index`, past the caches if vectors are aligned
+  store_row,   // a's element to result `index`
+  set_slot,    // a, which has equal lanes, to value `index` of the row
+  keep,        // a to elements `index` that are kept for the row
+  reduce_sum,  // the row's elements to one, value `index` of the row
+  reduce_max,  // NaN if any is
+  reduce_min,
   column_sum,  // into elements `index` that all rows share, or, with `bits`, into those of the row
   column_max,
   column_min,

@@ -33,7 +33,7 @@ inline bool calls_out(const VectorInst& step) {
 inline bool calls_out(const std::vector<VectorInst>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const VectorInst& step) { return calls_out(step); });
 }
-inline bool is_fold(VectorOp op) { return op >= VectorOp::fold_sum && op <= VectorOp::fold_min; }
+inline bool is_row_reduction(VectorOp op) { return op >= VectorOp::reduce_sum && op <= VectorOp::reduce_min; }
 
 class InstructionEmitter {
  public:
@@ -94,7 +94,7 @@ class InstructionEmitter {
         ++more;
       if (step.op == VectorOp::div || step.op == VectorOp::divide_no_nan) more += 2;
       if (step.op == VectorOp::add || step.op == VectorOp::sub ||
-          (step.op >= VectorOp::fold_sum && step.op <= VectorOp::column_min))
+          (step.op >= VectorOp::reduce_sum && step.op <= VectorOp::column_min))
         --more;
       if (step.op == VectorOp::call && !calls_out(step)) more += 6;
     }

@@ -1,15 +1,15 @@
 // vector_x86_reduction.hpp - x86::ReductionEmitter: reductions of two vectors to one, and of a vector to one
 // element.
 //
-// A reduction is a VectorOp, fold_sum to column_min. The order of operations, and thus the bits, are those of
-// reduce.hpp.
+// A reduction is a VectorOp, reduce_sum to column_min. The order of operations, and thus the bits, are those
+// of reduce.hpp.
 #pragma once
 
 #include "cpu/fusion/vector_x86_arithmetic.hpp"
 
 namespace tidu::cpu_detail::x86 {
 
-// As in folds.cpp: the elements of a short line's accumulators together, and of a long line's.
+// As in reductions.cpp: the elements of a short line's accumulators together, and of a long line's.
 inline constexpr int few_lanes = 16, many_lanes = 64;
 
 class ReductionEmitter {
@@ -18,8 +18,8 @@ class ReductionEmitter {
 
   /// The instruction that reduces two elements.
   static VectorOp instruction(VectorOp op) {
-    if (op == VectorOp::fold_sum || op == VectorOp::column_sum) return VectorOp::add;
-    return op == VectorOp::fold_max || op == VectorOp::column_max ? VectorOp::max : VectorOp::min;
+    if (op == VectorOp::reduce_sum || op == VectorOp::column_sum) return VectorOp::add;
+    return op == VectorOp::reduce_max || op == VectorOp::column_max ? VectorOp::max : VectorOp::min;
   }
   static bool is_sum(VectorOp op) { return instruction(op) == VectorOp::add; }
   /// The identity: -0, or an infinity.

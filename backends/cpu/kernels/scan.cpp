@@ -7,7 +7,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/folds.hpp"
+#include "cpu/kernels/reductions.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/parallel.hpp"
 
@@ -126,7 +126,8 @@ std::int64_t find_in_line(const T* x, std::int64_t count) {
   constexpr std::int64_t block = 1024, least = 16;
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     if (count >= least) {
-      const FoldKernel<T>& kernel = fold_kernel<T>(std::is_same_v<F, Above> ? Fold::largest : Fold::smallest);
+      const ReductionKernel<T>& kernel =
+          reduction_kernel<T>(std::is_same_v<F, Above> ? Reduction::largest : Reduction::smallest);
       T best = x[0];
       std::int64_t from = 0;  // of the first block that has the best
       for (std::int64_t i = 0; i < count; i += block) {

@@ -1,4 +1,4 @@
-// windows.cpp - reduce_window_sum and reduce_window_max, folded along one axis after another: what a window
+// windows.cpp - reduce_window_sum and reduce_window_max, reduced along one axis after another: what a window
 // gives does not depend on the order of its axes. Axes that shrink come first, so that nothing between two
 // axes is larger than operand or result. The order of a sum follows from the shapes alone.
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/fold_line.hpp"
+#include "cpu/kernels/reduce_line.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -34,14 +34,14 @@ struct LargestOfWindow : Maximum {
 #define TIDU_AVX512 __attribute__((target("avx512f"), always_inline)) static inline
 // The same in vectors.
 template <class F>
-struct VectorFold;
+struct VectorReduction;
 template <>
-struct VectorFold<SumOfWindow> {
+struct VectorReduction<SumOfWindow> {
   TIDU_AVX512 __m512 of(__m512 x, __m512 y) { return _mm512_add_ps(x, y); }
   TIDU_AVX512 __m512 pair(__m512 x, __m512 y) { return of(of(_mm512_setzero_ps(), x), y); }
 };
 template <>
-struct VectorFold<LargestOfWindow> {
+struct VectorReduction<LargestOfWindow> {
   TIDU_AVX512 __m512 of(__m512 x, __m512 y) {
     const __mmask16 first =
         static_cast<__mmask16>(_mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q));
@@ -53,9 +53,9 @@ struct VectorFold<LargestOfWindow> {
 // Squares of 2 by 2 in rows of `width`, rows [begin, end) of the result: first columns, then pairs of them,
 // as one axis after another does.
 template <class F>
-__attribute__((target("avx512f"))) void fold_squares(std::int64_t width, std::int64_t begin, std::int64_t end,
-                                                     const float* x, float* y) {
-  using V = VectorFold<F>;
+__attribute__((target("avx512f"))) void reduce_squares(std::int64_t width, std::int64_t begin,
+                                                       std::int64_t end, const float* x, float* y) {
+  using V = VectorReduction<F>;
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
   for (std::int64_t r = begin; r < end; ++r) {
@@ -96,8 +96,8 @@ struct WindowState {
 
 // Rows [at, end), of `columns` elements each.
 template <class F, class T>
-void fold_some_rows(const Pass& s, std::int64_t at, std::int64_t end, std::int64_t columns, const T* x,
-                    T* y) {
+void reduce_some_rows(const Pass& s, std::int64_t at, std::int64_t end, std::int64_t columns, const T* x,
+                      T* y) {
   if (at + 1 < end) {
     const T *a = x + at * s.inner, *b = a + s.inner;
     TIDU_INDEPENDENT
@@ -114,17 +114,17 @@ void fold_some_rows(const Pass& s, std::int64_t at, std::int64_t end, std::int64
 }
 // Long windows in chunks: see Note [Order of sums] in reduce.hpp.
 template <class F, class T>
-void fold_rows(const Pass& s, std::int64_t p, const T* x, T* y) {
+void reduce_rows(const Pass& s, std::int64_t p, const T* x, T* y) {
   const std::int64_t first = s.first(p), end = s.last(p);
-  if (end - first <= fold_chunk) return fold_some_rows<F>(s, first, end, s.inner, x, y);
-  T parts[cascade_levels][fold_columns];
-  for (std::int64_t column = 0; column < s.inner; column += fold_columns) {
-    const std::int64_t columns = std::min(fold_columns, s.inner - column);
+  if (end - first <= reduction_chunk) return reduce_some_rows<F>(s, first, end, s.inner, x, y);
+  T parts[cascade_levels][reduction_columns];
+  for (std::int64_t column = 0; column < s.inner; column += reduction_columns) {
+    const std::int64_t columns = std::min(reduction_columns, s.inner - column);
     in_cascade(
-        std::int64_t{0}, (end - first + fold_chunk - 1) / fold_chunk, y + column,
+        std::int64_t{0}, (end - first + reduction_chunk - 1) / reduction_chunk, y + column,
         [&](std::int64_t chunk, T* to) {
-          const std::int64_t at = first + chunk * fold_chunk;
-          fold_some_rows<F>(s, at, std::min(at + fold_chunk, end), columns, x + column, to);
+          const std::int64_t at = first + chunk * reduction_chunk;
+          reduce_some_rows<F>(s, at, std::min(at + reduction_chunk, end), columns, x + column, to);
         },
         [&](std::int64_t level, std::int64_t) { return parts[level]; },
         [&](T* to, const T* from) {
@@ -134,7 +134,7 @@ void fold_rows(const Pass& s, std::int64_t p, const T* x, T* y) {
 }
 
 template <class F, class T, std::int64_t known_stride>
-void fold_place(std::int64_t count, std::int64_t stride, const T* x, T* y) {
+void reduce_place(std::int64_t count, std::int64_t stride, const T* x, T* y) {
   const std::int64_t step = known_stride == 0 ? stride : known_stride;
   TIDU_INDEPENDENT
   for (std::int64_t p = 0; p < count; ++p) y[p] = F()(y[p], x[p * step]);
@@ -143,12 +143,12 @@ void fold_place(std::int64_t count, std::int64_t stride, const T* x, T* y) {
 // Windows [first, last) where neighbours along the axis are neighbours in memory: one place of all windows
 // after another, as long as that takes fewer steps than one window after another.
 template <class F, class T>
-void fold_line(const Pass& s, std::int64_t first, std::int64_t last, const T* x, T* y) {
+void reduce_line(const Pass& s, std::int64_t first, std::int64_t last, const T* x, T* y) {
   if (s.window > 64) {
     for (std::int64_t p = first; p < last; ++p) {
       Cascade<F, T> cascade;
-      for (std::int64_t at = s.first(p); at < s.last(p); at += fold_block)
-        cascade.add(tidu::cpu_detail::fold_line<F>(x + at, std::min(fold_block, s.last(p) - at)));
+      for (std::int64_t at = s.first(p); at < s.last(p); at += reduction_block)
+        cascade.add(tidu::cpu_detail::reduce_line<F>(x + at, std::min(reduction_block, s.last(p) - at)));
       y[p] = cascade.result();
     }
     return;
@@ -162,23 +162,24 @@ void fold_line(const Pass& s, std::int64_t first, std::int64_t last, const T* x,
     if (begin >= end) continue;
     const T* from = x + begin * s.stride + k - s.low;
     if (s.stride == 1) {
-      fold_place<F, T, 1>(end - begin, 1, from, y + begin);
+      reduce_place<F, T, 1>(end - begin, 1, from, y + begin);
     } else if (s.stride == 2) {
-      fold_place<F, T, 2>(end - begin, 2, from, y + begin);
+      reduce_place<F, T, 2>(end - begin, 2, from, y + begin);
     } else {
-      fold_place<F, T, 0>(end - begin, s.stride, from, y + begin);
+      reduce_place<F, T, 0>(end - begin, s.stride, from, y + begin);
     }
   }
 }
 
 template <class F, class T>
-void fold(const Pass& s, int threads, const T* x, T* y) {
+void reduce_pass(const Pass& s, int threads, const T* x, T* y) {
   const std::int64_t work = std::max<std::int64_t>(1, std::min(s.window, s.extent) * s.inner);
   if (s.inner == 1 && s.outer == 1) {
     // Some windows at a time, so that what is read and written stays in cache.
     const std::int64_t some = std::max<std::int64_t>(1, element_grain / 4 / work);
     parallel_for(threads, s.count, 4 * some, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t at = begin; at < end; at += some) fold_line<F>(s, at, std::min(end, at + some), x, y);
+      for (std::int64_t at = begin; at < end; at += some)
+        reduce_line<F>(s, at, std::min(end, at + some), x, y);
     });
     return;
   }
@@ -187,7 +188,7 @@ void fold(const Pass& s, int threads, const T* x, T* y) {
         std::max<std::int64_t>(1, element_grain / std::max<std::int64_t>(work * s.count, 1));
     parallel_for(threads, s.outer, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t o = begin; o < end; ++o)
-        fold_line<F>(s, 0, s.count, x + o * s.extent, y + o * s.count);
+        reduce_line<F>(s, 0, s.count, x + o * s.extent, y + o * s.count);
     });
     return;
   }
@@ -199,12 +200,12 @@ void fold(const Pass& s, int threads, const T* x, T* y) {
         p = 0;
         ++o;
       }
-      fold_rows<F>(s, p, x + o * s.extent * s.inner, y + i * s.inner);
+      reduce_rows<F>(s, p, x + o * s.extent * s.inner, y + i * s.inner);
     }
   });
 }
 
-// Are squares folded by vectors?
+// Are squares reduced by vectors?
 bool has_vectors() {
 #if defined(__x86_64__)
   static const bool has = __builtin_cpu_supports("avx512f");
@@ -215,7 +216,7 @@ bool has_vectors() {
 }
 
 template <class F, class T>
-void fold_windows(const WindowState& s, const Call& call) {
+void reduce_windows(const WindowState& s, const Call& call) {
   if (s.size == 0) return;
   const T* x = call.operand<T>(0);
 #if defined(__x86_64__)
@@ -224,7 +225,7 @@ void fold_windows(const WindowState& s, const Call& call) {
       const std::int64_t width = s.passes[0].inner;
       parallel_for(s.threads, s.passes[0].count, std::max<std::int64_t>(1, element_grain / width),
                    [&](std::int64_t begin, std::int64_t end) {
-                     fold_squares<F>(width, begin, end, x, call.result<T>());
+                     reduce_squares<F>(width, begin, end, x, call.result<T>());
                    });
       return;
     }
@@ -237,7 +238,7 @@ void fold_windows(const WindowState& s, const Call& call) {
   for (std::size_t i = 0; i < s.passes.size(); ++i) {
     T* const y =
         i + 1 == s.passes.size() ? call.result<T>() : reinterpret_cast<T*>(call.scratch + (i % 2) * s.bytes);
-    fold<F>(s.passes[i], s.threads, x, y);
+    reduce_pass<F>(s.passes[i], s.threads, x, y);
     x = y;
   }
 }
@@ -295,9 +296,9 @@ Plan plan_windows(const PlanRequest& request) {
     if constexpr (std::is_invocable_v<const F&, T, T>) {
       WindowState state = window_state(request);
       const std::size_t buffers = std::clamp<std::size_t>(state.passes.size(), 1, 3) - 1;  // between passes
-      const bool folds_squares = std::is_same_v<T, float> && has_vectors() && state.squares;
-      const std::size_t scratch = folds_squares ? 0 : buffers * state.bytes;
-      return make_plan<WindowState, fold_windows<F, T>>(std::move(state), scratch);
+      const bool reduces_squares = std::is_same_v<T, float> && has_vectors() && state.squares;
+      const std::size_t scratch = reduces_squares ? 0 : buffers * state.bytes;
+      return make_plan<WindowState, reduce_windows<F, T>>(std::move(state), scratch);
     } else {
       return Plan();
     }

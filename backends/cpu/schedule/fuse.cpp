@@ -70,8 +70,8 @@ bool can_fuse(const Graph& graph, const OperationRecord& record) {
 }
 
 // Is it a reduction of all elements to one?
-bool can_fold(const Graph& graph, const OperationRecord& record) {
-  if (!record.op->primitive->has_trait(Trait::folds) || record.num_inputs != 1 || record.num_outputs != 1)
+bool can_reduce(const Graph& graph, const OperationRecord& record) {
+  if (!record.op->primitive->has_trait(Trait::combines) || record.num_inputs != 1 || record.num_outputs != 1)
     return false;
   return graph.type(record.first_output).size() == 1 && graph.type(operands_of(graph, record)[0]).size() > 1;
 }
@@ -214,7 +214,7 @@ class Fuser {
     return nodes_[node].operands.size() + fresh <= max_operands;
   }
   std::uint32_t find_fusion_of_reduction(const OperationRecord& record) {
-    if (!can_fold(graph_, record)) return 0;
+    if (!can_reduce(graph_, record)) return 0;
     const ValueId id = roots_[operands_of(graph_, record)[0]];
     const std::uint32_t node = made_by_[id];
     if (!makes(node, id) || !nodes_[node].fusion || !is_open(node) || nodes_[node].columns > 0 ||
@@ -281,7 +281,7 @@ class Fuser {
   // See Note [Periods] in fuse_node.hpp.
   static bool takes_shorter_rows(const RowStep& step) {
     return step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::each_row ||
-           step.kind == RowStep::Kind::fold_columns;
+           step.kind == RowStep::Kind::reduce_columns;
   }
   // Lets what waits for the operation, or for a loop or an output, join a fusion: `least` or a later one.
   void place_operands(const OperationRecord& record) {
@@ -295,13 +295,14 @@ class Fuser {
     waits_.erase(it);
   }
 
-  // Folds of rows, and what is repeated along them: of nodes from `least` on.
+  // Reductions of rows, and what is repeated along them: of nodes from `least` on.
   bool join_rows(std::uint32_t operation, std::uint32_t least) {
     const RowStep step = step_of(operation);
     if (step.kind == RowStep::Kind::none) return false;
     const OperationRecord& record = g_.operations[operation];
     const std::int64_t elements = step.rows * step.columns;
-    const bool folds = step.kind == RowStep::Kind::fold_rows || step.kind == RowStep::Kind::fold_columns;
+    const bool reduces =
+        step.kind == RowStep::Kind::reduce_rows || step.kind == RowStep::Kind::reduce_columns;
     const ValueId id = roots_[operands_of(graph_, record)[0]];
     const auto fits = [&](std::uint32_t node) {
       const FuseNode& at = nodes_[node];
@@ -311,7 +312,7 @@ class Fuser {
       for (const ValueId operand : operands_of(graph_, record)) {
         if (reads_rows(step.kind) && made_by_[roots_[operand]] == node) return false;
       }
-      return can_join(node, record, folds ? Extent::whole : Extent::of_row);
+      return can_join(node, record, reduces ? Extent::whole : Extent::of_row);
     };
     std::uint32_t node = made_by_[id];
     if (node == 0 || !fits(node)) {
@@ -322,11 +323,11 @@ class Fuser {
     std::tie(joined.columns, joined.period) = *joined.rows_with(step);
     joined.needs_rows = joined.needs_rows || !takes_shorter_rows(step);
     joined.reads_each_row = joined.reads_each_row || step.kind == RowStep::Kind::each_row;
-    joined.folds_columns = joined.folds_columns || step.kind == RowStep::Kind::fold_columns;
+    joined.reduces_columns = joined.reduces_columns || step.kind == RowStep::Kind::reduce_columns;
     join(node, operation);
-    if (folds) {
+    if (reduces) {
       extent_[record.first_output] =
-          step.kind == RowStep::Kind::fold_rows ? Extent::of_row : Extent::of_columns;
+          step.kind == RowStep::Kind::reduce_rows ? Extent::of_row : Extent::of_columns;
     }
     return true;
   }

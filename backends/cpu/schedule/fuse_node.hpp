@@ -29,15 +29,15 @@ struct FuseNode {
   std::int64_t period = 1;      // of a row fusion, in rows
   bool needs_rows = false;      // does an operation reduce rows or repeat along them?
   bool reads_each_row = false;  // of some array: see RowStep
-  bool folds_columns = false;
+  bool reduces_columns = false;
   DType dtype = bool_;  // of a fusion: of all its floating-point elements
   bool can_have_rows = true;
 
   // The columns and period of the fusion if the step joins it, or nothing if it cannot: see Note [Periods].
   std::optional<std::pair<std::int64_t, std::int64_t>> rows_with(const RowStep& step) const {
     if (columns == 0) return std::pair(step.columns, std::int64_t{1});
-    const bool folds = step.kind == RowStep::Kind::fold_columns;
-    if (!folds && step.columns == columns) return std::pair(columns, period);
+    const bool reduces = step.kind == RowStep::Kind::reduce_columns;
+    if (!reduces && step.columns == columns) return std::pair(columns, period);
     if (step.kind == RowStep::Kind::each_row && step.columns % columns == 0)
       return std::pair(columns, period);
     const auto shorter_rows = [](std::int64_t longer, std::int64_t shorter) {
@@ -46,10 +46,10 @@ struct FuseNode {
         rows.emplace(shorter, longer / shorter);
       return rows;
     };
-    if (!folds && step.kind != RowStep::Kind::rows)
+    if (!reduces && step.kind != RowStep::Kind::rows)
       return period > 1 || needs_rows ? std::nullopt : shorter_rows(columns, step.columns);
     if (step.columns == columns * period) return std::pair(columns, period);
-    if (period > 1 || !(needs_rows || reads_each_row) || folds_columns) return std::nullopt;
+    if (period > 1 || !(needs_rows || reads_each_row) || reduces_columns) return std::nullopt;
     return shorter_rows(step.columns, columns);
   }
 };

@@ -235,10 +235,10 @@ class LoopMaker {
             std::min(traffic_.thinnest, std::max<std::int64_t>(1, costs_.rows_of_point(index, role.factor)));
         traffic_.work += costs_.work_of(index);
       }
-      const bool folds = role.kind == Role::Kind::sum && c_.graph.type(record.first_output).size() == 1;
+      const bool reduces = role.kind == Role::Kind::sum && c_.graph.type(record.first_output).size() == 1;
       traffic_.structure =
           traffic_.structure || !(primitive.has_trait(Trait::elementwise) ||
-                                  primitive.has_trait(Trait::view) || folds || joins_lines(index));
+                                  primitive.has_trait(Trait::view) || reduces || joins_lines(index));
       const ValueId id = record.first_output;
       const AxisClasses::Factor factor = c_.classes.factor(index, role.factor);
       for (std::uint32_t k = 0; k < record.num_inputs; ++k) {

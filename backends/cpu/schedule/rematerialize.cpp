@@ -144,9 +144,9 @@ class Recomputer {
       return false;
     for (const std::uint32_t other : fusions_.at(node).operations) {
       const RowStep at = row_step(graph_, other);
-      const bool fold = at.kind == RowStep::Kind::fold_columns;
-      if (!fold && at.kind != RowStep::Kind::rows) continue;
-      if (at.columns != step.columns && (fold || at.columns != columns)) return false;
+      const bool reduces = at.kind == RowStep::Kind::reduce_columns;
+      if (!reduces && at.kind != RowStep::Kind::rows) continue;
+      if (at.columns != step.columns && (reduces || at.columns != columns)) return false;
     }
     return true;
   }

@@ -1,4 +1,4 @@
-// row_step.cpp - which folds, repetitions and choices of rows go row by row.
+// row_step.cpp - which reductions, repetitions and choices of rows go row by row.
 #include <array>
 
 #include "tidu/cpu/schedule_passes.hpp"
@@ -23,12 +23,12 @@ RowStep picked_rows(const Factors& factors) {
 }  // namespace
 
 // Axes that the smaller side lacks are behind all others, or before them, or, where it is repeated, between
-// them. (Only sums name the axes that they fold.)
+// them. (Only sums name the axes that they reduce.)
 RowStep row_step(const Graph& graph, std::uint32_t operation) {
   const OperationRecord& record = graph.data().operations[operation];
   const Primitive& primitive = *record.op->primitive;
-  const bool folds = primitive.has_trait(Trait::folds);
-  const bool one = record.num_inputs == 1 && (folds || primitive.has_trait(Trait::repeats));
+  const bool reduces = primitive.has_trait(Trait::combines);
+  const bool one = record.num_inputs == 1 && (reduces || primitive.has_trait(Trait::repeats));
   const bool picks = record.num_inputs == 2 && primitive.has_trait(Trait::shape_only);
   if (!(one || picks) || primitive.factors == nullptr || record.num_outputs != 1) return {};
   const ValueId* operands = graph.data().operands.data() + record.first_input;
@@ -39,11 +39,11 @@ RowStep row_step(const Graph& graph, std::uint32_t operation) {
   factors.begin(op, {types, record.num_inputs}, result);
   primitive.factors(factors);
   if (picks) return factors.picked_axis() == Factors::none ? RowStep() : picked_rows(factors);
-  const Type large_type = folds ? operand : result;
+  const Type large_type = reduces ? operand : result;
   std::vector<int> small_axes(large_type.rank(), Factors::none);
   for (std::size_t f = 0; f < factors.size(); ++f) {
-    const int large = folds ? factors.axis_of(f, 0) : factors.result_axis(f);
-    const int small = folds ? factors.result_axis(f) : factors.axis_of(f, 0);
+    const int large = reduces ? factors.axis_of(f, 0) : factors.result_axis(f);
+    const int small = reduces ? factors.result_axis(f) : factors.axis_of(f, 0);
     if (large == Factors::none) return {};
     small_axes[static_cast<std::size_t>(large)] = small;
   }
@@ -64,12 +64,12 @@ RowStep row_step(const Graph& graph, std::uint32_t operation) {
     extents[changes] *= extent;
   }
   if (large_type.size() == 0) return {};
-  if (changes == 2 && !folds && !first_lacks)
+  if (changes == 2 && !reduces && !first_lacks)
     return {RowStep::Kind::each_row, extents[0] * extents[1], extents[2], 0, extents[1]};
   if (changes != 1) return {};
   RowStep step{RowStep::Kind::none, extents[0], extents[1]};
-  if (folds) {
-    step.kind = first_lacks ? RowStep::Kind::fold_columns : RowStep::Kind::fold_rows;
+  if (reduces) {
+    step.kind = first_lacks ? RowStep::Kind::reduce_columns : RowStep::Kind::reduce_rows;
   } else {
     step.kind = first_lacks ? RowStep::Kind::rows : RowStep::Kind::along_rows;
   }

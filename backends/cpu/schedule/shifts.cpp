@@ -119,7 +119,7 @@ class Shifter {
     }
   }
 
-  // Values that element-wise operations join, and which of these sets have rows that are folded or repeated:
+  // Values that element-wise operations join, and which of these sets have rows that are reduced or repeated:
   // their fusions read no parts of arrays.
   ValueId set_of(ValueId id) {
     while (sets_[id] != id) id = sets_[id] = sets_[sets_[id]];
@@ -141,7 +141,7 @@ class Shifter {
       if (record.num_outputs != 1 || record.num_inputs == 0) continue;
       const Primitive& primitive = *record.op->primitive;
       const ValueId from = operands(record)[0], made = record.first_output;
-      if (primitive.has_trait(Trait::folds) && g_.types[made].size() > 1)
+      if (primitive.has_trait(Trait::combines) && g_.types[made].size() > 1)
         has_rows_[set_of(roots_[from])] = true;
       if (primitive.has_trait(Trait::repeats) && splats_[made] == no_index)
         has_rows_[set_of(roots_[made])] = true;

@@ -159,7 +159,7 @@ std::vector<std::uint32_t> last_readers(const Graph& graph, const std::vector<No
   return last;
 }
 
-// Whether results of a row fusion may take an operand's place: it folds no row, of which it might read
+// Whether results of a row fusion may take an operand's place: it reduces no row, of which it might read
 // elements again, and reads the operand only where it makes the elements of the same places. Ends of rows
 // that are no multiple of 32 bytes take long to read where something was written just before.
 bool reads_in_order(const Graph& graph, const Schedule& schedule, std::uint32_t node, ValueId operand,
@@ -169,8 +169,8 @@ bool reads_in_order(const Graph& graph, const Schedule& schedule, std::uint32_t 
   for (std::uint32_t k = node + 1; k < node + schedule.nodes[node].size; ++k) {
     const std::uint32_t index = schedule.nodes[k].index;
     const RowStep::Kind kind = row_step(graph, index).kind;
-    if (kind == RowStep::Kind::fold_rows) return false;
-    if (kind == RowStep::Kind::none || kind == RowStep::Kind::fold_columns) continue;
+    if (kind == RowStep::Kind::reduce_rows) return false;
+    if (kind == RowStep::Kind::none || kind == RowStep::Kind::reduce_columns) continue;
     for (const ValueId id : graph.operation(index).inputs()) {
       if (roots[id] == operand) return false;
     }

@@ -1,12 +1,12 @@
-// reduce_kernel.cpp - kernels that fold axes. A result's elements are folded by some lanes of a warp or by a
-// block where they lie beside each other, by the threads of a column of a block where results do. Where there
-// are few results, several blocks fold parts of one, and a second kernel folds what they left: always in the
-// same order.
+// reduce_kernel.cpp - kernels that reduce axes. A result's elements are reduced by some lanes of a warp or by
+// a block where they lie beside each other, by the threads of a column of a block where results do. Where
+// there are few results, several blocks reduce parts of one, and a second kernel reduces what they left:
+// always in the same order.
 #include <algorithm>
 
-#include "cuda/kernels/folds.hpp"
 #include "cuda/kernels/kernels.hpp"
 #include "cuda/kernels/packs.hpp"
+#include "cuda/kernels/reductions.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cuda_detail {
@@ -15,7 +15,7 @@ namespace {
 // How threads share the work.
 struct Geometry {
   std::int64_t results = 1, elements = 1;
-  bool rows = true;         // lanes beside each other fold one result
+  bool rows = true;         // lanes beside each other reduce one result
   std::int64_t lanes = 32;  // threads for one result
   std::int64_t parts = 1;   // blocks for one result
   std::int64_t part = 1;    // elements of a part
@@ -56,9 +56,9 @@ Geometry geometry_of(std::int64_t results, std::int64_t elements, bool rows, int
   return g;
 }
 
-// The kernel's text around the loop over elements `at` from `begin` to `end`: it knows o, and folds into a0,
-// a1, …
-std::string around(const Geometry& g, const std::vector<Fold>& folds, bool wide,
+// The kernel's text around the loop over elements `at` from `begin` to `end`: it knows o, and reduces into
+// a0, a1, …
+std::string around(const Geometry& g, const std::vector<Reduction>& reductions, bool wide,
                    const std::string& parameters, const std::string& loop, const std::string& outer) {
   const std::string lanes = std::to_string(g.lanes), at_once = std::to_string(g.at_once());
   std::string text = "typedef " + std::string(wide ? "u64" : "u32") + " index_t;\n";
@@ -76,20 +76,22 @@ std::string around(const Geometry& g, const std::vector<Fold>& folds, bool wide,
           "; base += (u64)grid_x() * " + at_once + "u) {\n";
   text += "  const bool live = base + among < " + results + ";\n";
   text += "  const index_t o = (index_t)(live ? base + among : " + results + " - 1);\n";
-  for (std::size_t k = 0; k < folds.size(); ++k)
-    text += "  " + folds[k].accumulator + " a" + std::to_string(k) + " = " + folds[k].none() + ";\n";
+  for (std::size_t k = 0; k < reductions.size(); ++k)
+    text +=
+        "  " + reductions[k].accumulator + " a" + std::to_string(k) + " = " + reductions[k].none() + ";\n";
   text += loop;
-  for (std::size_t k = 0; k < folds.size(); ++k) {
+  for (std::size_t k = 0; k < reductions.size(); ++k) {
     const std::string a = "a" + std::to_string(k);
     if (g.lanes == 1) continue;
     if (!g.rows) {
-      text +=
-          "  " + a + " = together::columns_fold(" + a + ", " + folds[k].function + "(), " + at_once + "u);\n";
+      text += "  " + a + " = together::columns_fold(" + a + ", " + reductions[k].function + "(), " + at_once +
+              "u);\n";
     } else if (g.lanes <= 32) {
-      text += "  " + a + " = together::lanes_fold(" + a + ", " + folds[k].function + "(), " + lanes + "u);\n";
+      text += "  " + a + " = together::lanes_fold(" + a + ", " + reductions[k].function + "(), " + lanes +
+              "u);\n";
     } else {
-      text += "  " + a + " = together::block_fold(" + a + ", " + folds[k].function + "(), " +
-              folds[k].none() + ");\n";
+      text += "  " + a + " = together::block_fold(" + a + ", " + reductions[k].function + "(), " +
+              reductions[k].none() + ");\n";
     }
   }
   text += "  if (live && lane == 0) {\n" + outer + "  }\n  }\n}\n";
@@ -126,9 +128,9 @@ struct Reductions {
   explicit Reductions(const Body& body) {
     for (std::uint32_t k = 0; k < body.results.size(); ++k) {
       const Piece& piece = body.pieces[body.results[k]];
-      if (piece.op && is_fold(*piece.op, body.pieces[piece.in[0]].type)) {
-        folds.push_back(fold_of(*piece.op, body.pieces[piece.in[0]].type, piece.type));
-        fold_results.push_back(k);
+      if (piece.op && is_reduction(*piece.op, body.pieces[piece.in[0]].type)) {
+        reductions.push_back(reduction_of(*piece.op, body.pieces[piece.in[0]].type, piece.type));
+        reduced_results.push_back(k);
         if (first == nullptr) first = &piece;
       } else {
         whole_results.push_back(k);
@@ -136,22 +138,22 @@ struct Reductions {
     }
     if (first == nullptr) throw Error(ErrorKind::internal, "plan_reduction: expected a reduction");
   }
-  std::vector<Fold> folds;
-  std::vector<std::uint32_t> fold_results, whole_results;  // positions among the results
+  std::vector<Reduction> reductions;
+  std::vector<std::uint32_t> reduced_results, whole_results;  // positions among the results
   const Piece* first = nullptr;
 };
 
 // The loop of one thread, which reduces into a0, a1, … and stores what is not reduced.
-std::string loop_of(const Body& body, const Reductions& of, const FoldShape& shape, const Geometry& g,
+std::string loop_of(const Body& body, const Reductions& of, const ReductionShape& shape, const Geometry& g,
                     Writer& writer) {
   if (shape.reduced <= 0) return {};
   const Writer::Index index = shape.index(writer, "o", "r");
   const std::string in_order = shape.place("o", "c");
   if (!in_order.empty()) writer.pack_at(index);
-  for (std::size_t k = 0; k < of.folds.size(); ++k) {
-    const Piece& piece = body.pieces[body.results[of.fold_results[k]]];
+  for (std::size_t k = 0; k < of.reductions.size(); ++k) {
+    const Piece& piece = body.pieces[body.results[of.reduced_results[k]]];
     const std::string value = writer.value(piece.in[0], index), a = "a" + std::to_string(k);
-    writer.line(a + " = " + of.folds[k].join(a, of.folds[k].one(value, "r")) + ";");
+    writer.line(a + " = " + of.reductions[k].join(a, of.reductions[k].one(value, "r")) + ";");
   }
   for (const std::uint32_t k : of.whole_results) {
     const std::string value = writer.value(body.results[k], index), n = std::to_string(k);
@@ -187,18 +189,18 @@ struct Interface {
 struct Endings {
   Endings(const Reductions& of, const Geometry& g) {
     const std::string results = std::to_string(g.results) + "ull";
-    for (std::size_t k = 0; k < of.folds.size(); ++k) {
-      const Fold& fold = of.folds[k];
-      const std::string n = std::to_string(of.fold_results[k]), a = "a" + std::to_string(k);
+    for (std::size_t k = 0; k < of.reductions.size(); ++k) {
+      const Reduction& reduction = of.reductions[k];
+      const std::string n = std::to_string(of.reduced_results[k]), a = "a" + std::to_string(k);
       const Argument part = argument(scratch(scratch_bytes));
-      final_results.add(std::string(memory_name(fold.dtype)) + "* __restrict__ q" + n,
-                        argument(result(of.fold_results[k])));
-      written_parts.add(fold.accumulator + "* __restrict__ s" + n, part);
-      read_parts.add("const " + fold.accumulator + "* __restrict__ s" + n, part);
-      scratch_bytes += aligned(static_cast<std::size_t>(g.results * g.parts) * fold.bytes);
-      store_results += "  store(q" + n + "[o], " + fold.get(a) + ");\n";
+      final_results.add(std::string(memory_name(reduction.dtype)) + "* __restrict__ q" + n,
+                        argument(result(of.reduced_results[k])));
+      written_parts.add(reduction.accumulator + "* __restrict__ s" + n, part);
+      read_parts.add("const " + reduction.accumulator + "* __restrict__ s" + n, part);
+      scratch_bytes += aligned(static_cast<std::size_t>(g.results * g.parts) * reduction.bytes);
+      store_results += "  store(q" + n + "[o], " + reduction.get(a) + ");\n";
       store_parts += "  s" + n + "[block_y() * " + results + " + o] = " + a + ";\n";
-      join_parts += "  " + a + " = " + fold.join(a, "s" + n + "[r * " + results + " + o]") + ";\n";
+      join_parts += "  " + a + " = " + reduction.join(a, "s" + n + "[r * " + results + " + o]") + ";\n";
     }
   }
   Interface final_results, written_parts, read_parts;
@@ -222,7 +224,7 @@ Interface operands_and_whole_results(const Body& body, const Reductions& of) {
 
 Plan plan_reduction(const Body& body, int multiprocessors) {
   const Reductions of(body);
-  const FoldShape shape(body.pieces[of.first->in[0]].type.shape(), folded_axes(*of.first->op));
+  const ReductionShape shape(body.pieces[of.first->in[0]].type.shape(), reduced_axes(*of.first->op));
   const Geometry g = geometry_of(shape.kept, shape.reduced, shape.rows, multiprocessors);
   Writer writer(body);
   const std::string loop = loop_of(body, of, shape, g, writer);
@@ -232,10 +234,11 @@ Plan plan_reduction(const Body& body, int multiprocessors) {
   interface.add(split ? ends.written_parts : ends.final_results);
   Plan plan;
   plan.supported = true;
-  Launch launch = launch_of(g, name_of(body),
-                            around(g, of.folds, wide, joined(interface.parameters) + writer.parameter_list(),
-                                   loop, split ? ends.store_parts : ends.store_results),
-                            multiprocessors);
+  Launch launch =
+      launch_of(g, name_of(body),
+                around(g, of.reductions, wide, joined(interface.parameters) + writer.parameter_list(), loop,
+                       split ? ends.store_parts : ends.store_results),
+                multiprocessors);
   launch.arguments = std::move(interface.arguments);
   for (const std::int64_t value : writer.parameters()) launch.arguments.push_back(argument(value));
   plan.steps.emplace_back(std::move(launch));
@@ -250,7 +253,7 @@ Plan plan_reduction(const Body& body, int multiprocessors) {
   Interface& read = ends.read_parts;
   read.add(ends.final_results);
   Launch last = launch_of(second, name_of(body) + "_parts",
-                          around(second, of.folds, wide, joined(read.parameters),
+                          around(second, of.reductions, wide, joined(read.parameters),
                                  one_by_one(second, ends.join_parts), ends.store_results),
                           multiprocessors);
   last.arguments = std::move(read.arguments);
@@ -261,7 +264,7 @@ Plan plan_reduction(const Body& body, int multiprocessors) {
 namespace {
 
 Plan reduction(const PlanRequest& request) {
-  if (!is_fold(request.op, request.in[0])) return {};
+  if (!is_reduction(request.op, request.in[0])) return {};
   return plan_reduction(body_of(request), request.multiprocessors);
 }
 

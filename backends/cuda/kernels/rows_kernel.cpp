@@ -1,17 +1,17 @@
-// rows_kernel.cpp - kernels that come back to a row with what they folded of it, as softmax and normalisation
-// do. A row is read once, where registers can hold it, else anew each time.
+// rows_kernel.cpp - kernels that come back to a row with what they reduced of it, as softmax and
+// normalisation do. A row is read once, where registers can hold it, else anew each time.
 #include <algorithm>
 
-#include "cuda/kernels/folds.hpp"
 #include "cuda/kernels/kernels.hpp"
 #include "cuda/kernels/packs.hpp"
+#include "cuda/kernels/reductions.hpp"
 #include "tidu/graph/error.hpp"
 
 namespace tidu::cuda_detail {
 namespace {
 
-bool is_fold_piece(const Body& body, const Piece& piece) {
-  return piece.op && !piece.in.empty() && is_fold(*piece.op, body.pieces[piece.in[0]].type);
+bool is_reduction_piece(const Body& body, const Piece& piece) {
+  return piece.op && !piece.in.empty() && is_reduction(*piece.op, body.pieces[piece.in[0]].type);
 }
 
 struct Rows {
@@ -90,17 +90,17 @@ class RowsKernel {
 
  private:
   using Index = std::uint32_t;
-  static FoldShape shape_of(const Body& body);
+  static ReductionShape shape_of(const Body& body);
   void find_passes();
-  Fold fold_at(Index i) const {
+  Reduction reduction_at(Index i) const {
     const Piece& piece = body_.pieces[i];
-    return fold_of(*piece.op, body_.pieces[piece.in[0]].type, piece.type);
+    return reduction_of(*piece.op, body_.pieces[piece.in[0]].type, piece.type);
   }
   /// The reductions that end with a pass.
-  std::vector<Index> folds_of(std::uint32_t pass) const;
+  std::vector<Index> reductions_of(std::uint32_t pass) const;
   void write_values_of_rows(std::uint32_t pass);
-  Pass write_pass(std::uint32_t pass, const std::vector<Index>& folds);
-  void write_folded(Index i);
+  Pass write_pass(std::uint32_t pass, const std::vector<Index>& reductions);
+  void write_reduced(Index i);
   void write_results_of_rows();
   Launch launch(const std::string& text) const;
   std::string around(const std::string& parameters, const std::string& text) const;
@@ -108,17 +108,17 @@ class RowsKernel {
   const Body& body_;
   const std::vector<bool>& of_rows_;
   int multiprocessors_;
-  FoldShape shape_;
+  ReductionShape shape_;
   Rows rows_;
   Writer writer_;
   std::vector<std::uint32_t> pass_;  ///< by piece: in which pass along the row its value can be known
   std::uint32_t num_passes_ = 0;
 };
 
-FoldShape RowsKernel::shape_of(const Body& body) {
+ReductionShape RowsKernel::shape_of(const Body& body) {
   for (const Piece& piece : body.pieces) {
-    if (is_fold_piece(body, piece))
-      return FoldShape(body.pieces[piece.in[0]].type.shape(), folded_axes(*piece.op));
+    if (is_reduction_piece(body, piece))
+      return ReductionShape(body.pieces[piece.in[0]].type.shape(), reduced_axes(*piece.op));
   }
   throw Error(ErrorKind::internal, "plan_rows: expected a reduction");
 }
@@ -128,7 +128,7 @@ void RowsKernel::find_passes() {
   for (std::size_t i = 0; i < body_.pieces.size(); ++i) {
     const Piece& piece = body_.pieces[i];
     for (const Index in : piece.in) pass_[i] = std::max(pass_[i], pass_[in]);
-    if (!is_fold_piece(body_, piece)) continue;
+    if (!is_reduction_piece(body_, piece)) continue;
     ++pass_[i];
     num_passes_ = std::max(num_passes_, pass_[i]);
   }
@@ -137,34 +137,34 @@ void RowsKernel::find_passes() {
   }
 }
 
-std::vector<RowsKernel::Index> RowsKernel::folds_of(std::uint32_t pass) const {
-  std::vector<Index> folds;
+std::vector<RowsKernel::Index> RowsKernel::reductions_of(std::uint32_t pass) const {
+  std::vector<Index> reductions;
   for (Index i = 0; i < body_.pieces.size(); ++i) {
-    if (is_fold_piece(body_, body_.pieces[i]) && pass_[i] == pass + 1) folds.push_back(i);
+    if (is_reduction_piece(body_, body_.pieces[i]) && pass_[i] == pass + 1) reductions.push_back(i);
   }
-  return folds;
+  return reductions;
 }
 
 void RowsKernel::write_values_of_rows(std::uint32_t pass) {
   for (Index i = 0; i < body_.pieces.size(); ++i) {
-    if (!of_rows_[i] || pass_[i] != pass || is_fold_piece(body_, body_.pieces[i])) continue;
+    if (!of_rows_[i] || pass_[i] != pass || is_reduction_piece(body_, body_.pieces[i])) continue;
     writer_.fix(i, writer_.value(i, writer_.by_place(body_.pieces[i].type.shape(), "o")));
   }
 }
 
-Pass RowsKernel::write_pass(std::uint32_t pass, const std::vector<Index>& folds) {
-  for (const Index i : folds) {
-    const Fold fold = fold_at(i);
-    writer_.line(fold.accumulator + " a" + std::to_string(i) + " = " + fold.none() + ";");
+Pass RowsKernel::write_pass(std::uint32_t pass, const std::vector<Index>& reductions) {
+  for (const Index i : reductions) {
+    const Reduction reduction = reduction_at(i);
+    writer_.line(reduction.accumulator + " a" + std::to_string(i) + " = " + reduction.none() + ";");
   }
   std::string before = writer_.take_text();
   writer_.open_scope();
   const Writer::Index index = shape_.index(writer_, "o", "r");
   writer_.pack_at(index);
-  for (const Index i : folds) {
-    const Fold fold = fold_at(i);
+  for (const Index i : reductions) {
+    const Reduction reduction = reduction_at(i);
     const std::string a = "a" + std::to_string(i), value = writer_.value(body_.pieces[i].in[0], index);
-    writer_.line(a + " = " + fold.join(a, fold.one(value, "r")) + ";");
+    writer_.line(a + " = " + reduction.join(a, reduction.one(value, "r")) + ";");
   }
   std::vector<std::uint32_t> stored;
   for (std::uint32_t k = 0; k < body_.results.size(); ++k) {
@@ -180,20 +180,21 @@ Pass RowsKernel::write_pass(std::uint32_t pass, const std::vector<Index>& folds)
 }
 
 // The value of a reduction, of what each thread of the row has.
-void RowsKernel::write_folded(Index i) {
-  const Fold fold = fold_at(i);
+void RowsKernel::write_reduced(Index i) {
+  const Reduction reduction = reduction_at(i);
   const std::string a = "a" + std::to_string(i);
-  std::string folded = a;
+  std::string reduced = a;
   if (rows_.lanes > 32) {
-    folded = "together::block_fold(" + a + ", " + fold.function + "(), " + fold.none() + ")";
+    reduced = "together::block_fold(" + a + ", " + reduction.function + "(), " + reduction.none() + ")";
   } else if (rows_.lanes > 1) {
-    folded = "together::lanes_fold(" + a + ", " + fold.function + "(), " + std::to_string(rows_.lanes) + "u)";
+    reduced =
+        "together::lanes_fold(" + a + ", " + reduction.function + "(), " + std::to_string(rows_.lanes) + "u)";
   }
-  const std::string all = writer_.define(fold.accumulator, folded);
-  std::string value = fold.get(all);
-  if (fold.dtype == f16 || fold.dtype == bf16)
-    value = "rounded<" + std::string(memory_name(fold.dtype)) + ">::of(" + value + ")";
-  writer_.fix(i, writer_.define(value_name(fold.dtype), value));
+  const std::string all = writer_.define(reduction.accumulator, reduced);
+  std::string value = reduction.get(all);
+  if (reduction.dtype == f16 || reduction.dtype == bf16)
+    value = "rounded<" + std::string(memory_name(reduction.dtype)) + ">::of(" + value + ")";
+  writer_.fix(i, writer_.define(value_name(reduction.dtype), value));
 }
 
 void RowsKernel::write_results_of_rows() {
@@ -243,9 +244,9 @@ Plan RowsKernel::plan() {
   std::vector<Pass> passes;
   write_values_of_rows(0);
   for (std::uint32_t p = 0; p < num_passes_; ++p) {
-    const std::vector<Index> folds = folds_of(p);
-    passes.push_back(write_pass(p, folds));
-    for (const Index i : folds) write_folded(i);
+    const std::vector<Index> reductions = reductions_of(p);
+    passes.push_back(write_pass(p, reductions));
+    for (const Index i : reductions) write_reduced(i);
     write_values_of_rows(p + 1);
   }
   write_results_of_rows();

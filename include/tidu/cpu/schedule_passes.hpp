@@ -44,14 +44,16 @@ LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const
 struct RowStep {
   /// How the rows of the operand and the result correspond.
   enum class Kind : std::uint8_t {
-    none,          ///< no row operation
-    fold_rows,     ///< reduces each row to one element
-    fold_columns,  ///< reduces all rows to one row
-    along_rows,    ///< broadcasts one element per row along the row
-    rows,          ///< broadcasts one row to all rows
-    each_row,      ///< repeats each row `times` times in succession
-    picked  ///< gathers the rows of operand 0 that operand 1 selects, with clamped indices; operand 0 has
-            ///< `picked_of` rows
+    none,            ///< no row operation
+    reduce_rows,     ///< reduces each row to one element
+    reduce_columns,  ///< reduces all rows to one row
+    along_rows,      ///< broadcasts one element per row along the row
+    rows,            ///< broadcasts one row to all rows
+    each_row,        ///< repeats each row `times` times in succession
+    picked,  ///< gathers the rows of operand 0 that operand 1 selects, with clamped indices; operand 0 has
+             ///< `picked_of` rows
+    fold_rows [[deprecated("use reduce_rows")]] = reduce_rows,          ///< the former name
+    fold_columns [[deprecated("use reduce_columns")]] = reduce_columns  ///< the former name
   };
   Kind kind = Kind::none;      ///< the kind
   std::int64_t rows = 0;       ///< number of rows
@@ -59,8 +61,8 @@ struct RowStep {
   std::int64_t picked_of = 0;  ///< number of rows of operand 0, for kind picked
   std::int64_t times = 1;      ///< for kind each_row
 };
-/// The row step of an operation with one operand and trait folds or repeats, or of one that gathers entries
-/// of an axis (see Factors::pick); kind none for others.
+/// The row step of an operation with one operand and trait combines or repeats, or of one that gathers
+/// entries of an axis (see Factors::pick); kind none for others.
 RowStep row_step(const Graph& graph, std::uint32_t operation);
 
 /// A roll along an axis: the concatenation of two slices of one array.

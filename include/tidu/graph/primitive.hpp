@@ -45,7 +45,8 @@ enum class Trait : std::uint32_t {
       << 11,  ///< result i has the elements of operand i in the same row-major order and dtype: no work to do
   repeats = 1U << 12,  ///< each element of the result is one of the only operand or, without operands, of the
                        ///< only literal among the attributes: if that has one element, all are equal
-  folds = 1U << 13,    ///< a reduction that combines elements two by two, in any order
+  combines = 1U << 13,  ///< a reduction that combines elements two by two, in any order
+  folds [[deprecated("use combines")]] = combines,  ///< the former name
   collective = 1U << 14,  ///< runs together with other processes, in the same order in all of them
   no_tangent =
       1U << 10  ///< its derivative is zero (or its result integer): that no JVP rule exists is intended

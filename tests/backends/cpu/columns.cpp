@@ -310,7 +310,7 @@ TEST_CASE(
   CHECK_THROWS_AS(CpuExecutor(checking).run(beyond, std::span<const Tensor>(inputs)), Error);
 }
 
-TEST_CASE("[columns] parts of columns, several side by side, and fusions that fold are left to others") {
+TEST_CASE("[columns] parts of columns, several side by side, and fusions that reduce are left to others") {
   std::mt19937_64 random(13);
   constexpr std::int64_t rows = 5001;
   const auto check = [&](const auto& results, std::size_t gathered, std::size_t concatenates) {

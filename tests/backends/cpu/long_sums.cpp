@@ -76,10 +76,10 @@ void check_all(const Tensor& got, double want, const std::string& what) {
 
 std::int64_t many() { return shortened() ? 100'000 : 1'000'000; }
 
-// By axes of {outer, n, inner}; with `folded`, n is two axes around a third, which is kept.
+// By axes of {outer, n, inner}; with `reduced`, n is two axes around a third, which is kept.
 struct Layout {
   std::int64_t outer, inner;
-  bool folded = false;
+  bool reduced = false;
 };
 constexpr Layout layouts[] = {{1, 1}, {1, 2}, {1, 4}, {1, 16}, {2, 1}, {2, 3}, {5, 1, true}};
 
@@ -89,15 +89,15 @@ void check_reduction(const char* name, DType dtype, const std::function<Value(Va
   for (const Layout& layout : layouts) {
     const std::int64_t n = many(), near = 100;
     const Shape shape =
-        layout.folded ? Shape{n / near, layout.outer, near} : Shape{layout.outer, n, layout.inner};
-    const Ints axes = layout.folded ? Ints{0, 2} : Ints{1};
+        layout.reduced ? Shape{n / near, layout.outer, near} : Shape{layout.outer, n, layout.inner};
+    const Ints axes = layout.reduced ? Ints{0, 2} : Ints{1};
     GraphBuilder builder("sum");
     const Value x = builder.input("x", Type(dtype, shape));
     const Graph graph = builder.build({make(x, axes)});
     for (int pattern = 0; pattern < 3; ++pattern) {
-      if (layout.folded && pattern == 2) continue;
-      const Tensor in = layout.folded ? lines(dtype, shape, n / near * layout.outer, near, 1, pattern)
-                                      : lines(dtype, shape, layout.outer, n, layout.inner, pattern);
+      if (layout.reduced && pattern == 2) continue;
+      const Tensor in = layout.reduced ? lines(dtype, shape, n / near * layout.outer, near, 1, pattern)
+                                       : lines(dtype, shape, layout.outer, n, layout.inner, pattern);
       for (const CpuExecutor& executor : executors())
         check_all(
             executor.run(graph, std::vector<Tensor>{in})[0], want(pattern, n),

@@ -48,7 +48,7 @@ class Programs {
     for (std::uint32_t n = 1 + below(5); n > 0; --n) load({VectorOp::load, VectorOp::load_mask}, pointers++);
     for (std::uint32_t n = 1 + below(4); n > 0; --n) {
       compute(8);
-      put({.op = reduction(VectorOp::fold_sum), .a = element()});
+      put({.op = reduction(VectorOp::reduce_sum), .a = element()});
       if (below(2) == 0) put({.op = VectorOp::store_row, .a = elements_.back(), .index = pointers++});
       put({.op = VectorOp::add, .a = elements_.front(), .b = elements_.back()});
     }
@@ -83,7 +83,8 @@ class Programs {
   }
   void put(const VectorInst& step) {
     steps_.push_back(step);
-    if (step.op >= VectorOp::store && (step.op < VectorOp::fold_sum || step.op > VectorOp::fold_min)) return;
+    if (step.op >= VectorOp::store && (step.op < VectorOp::reduce_sum || step.op > VectorOp::reduce_min))
+      return;
     (makes_mask(step.op) ? masks_ : elements_).push_back(static_cast<std::uint16_t>(steps_.size() - 1));
   }
   // The first of all is a load of elements.
@@ -149,7 +150,8 @@ class Programs {
     if (below(3) == 0) put({.op = VectorOp::keep, .a = element(), .index = code.num_kept++});
     if (below(3) == 0)
       put({.op = reduction(VectorOp::column_sum), .a = element(), .index = pointer(), .bits = below(2)});
-    if (below(3) != 0) put({.op = reduction(VectorOp::fold_sum), .a = element(), .index = code.num_slots++});
+    if (below(3) != 0)
+      put({.op = reduction(VectorOp::reduce_sum), .a = element(), .index = code.num_slots++});
     RowsCode::Phase phase{std::move(steps_), {}};
     steps_.clear();
     if (code.num_slots != 0 && below(2) != 0) {

@@ -206,7 +206,7 @@ TEST_CASE("fusions: operations that are fused, and those that are not") {
   GraphBuilder builder("f");
   const Type type(f64, {1000});
   const Value x = builder.input("x", type), s = builder.input("s", f64);
-  SUBCASE("through reshapes, with scalars repeated, and the fold") {
+  SUBCASE("through reshapes, with scalars repeated, and the reduction") {
     const Value y = ops::mul(ops::exp(x), ops::broadcast_scalar(s, {1000}));
     const Value z = ops::sin(ops::reshape(y, {10, 100}));
     CHECK(fusions(builder.build({ops::reduce_max(z, {0, 1}), z})) == "exp mul sin reduce_max");

@@ -41,7 +41,7 @@ class RegroupedGraph {
     for (std::size_t k = 1 + below(3); k-- > 0;) {
       const Whole x = pick();
       if (one_in(2)) outputs.push_back(one_in(3) ? ops::reshape(x.value, shape()) : x.value);
-      outputs.push_back(folded(x, one_in(2) ? all_axes() : some_axes()).value);
+      outputs.push_back(reduced(x, one_in(2) ? all_axes() : some_axes()).value);
       if (one_in(8)) outputs.push_back(outputs[0]);
     }
     outputs.insert(outputs.end(), outputs_.begin(), outputs_.end());
@@ -156,7 +156,7 @@ class RegroupedGraph {
     }
   }
 
-  Whole folded(const Whole& x, const Ints& axes) {
+  Whole reduced(const Whole& x, const Ints& axes) {
     std::int64_t count = 1;
     for (const std::int64_t axis : axes) count *= main_[static_cast<std::size_t>(axis)];
     if (one_in(3)) return {ops::reduce_max(x.value, axes), x.most};
@@ -175,14 +175,14 @@ class RegroupedGraph {
       case 5: return add(moved(shape()));
       case 6: {  // reductions of rows or columns, repeated
         const Ints axes = some_axes();
-        const Whole fold = within(folded(a, axes), 400);
+        const Whole reduction = within(reduced(a, axes), 400);
         Ints placed;
         for (std::size_t k = 0; k < main_.size(); ++k) {
           const auto axis = static_cast<std::int64_t>(k);
           if (std::find(axes.begin(), axes.end(), axis) == axes.end()) placed.push_back(axis);
         }
-        if (one_in(3)) outputs_.push_back(fold.value);
-        return add({ops::broadcast_in_dim(fold.value, main_, placed), fold.most});
+        if (one_in(3)) outputs_.push_back(reduction.value);
+        return add({ops::broadcast_in_dim(reduction.value, main_, placed), reduction.most});
       }
       default: return add({ops::add(x, y), a.most + b.most});
     }

@@ -186,7 +186,7 @@ TEST_CASE("row fusions have the bits of their operations one by one") {
   }
 }
 
-TEST_CASE("short rows that are folded some at a time have the bits of their operations one by one") {
+TEST_CASE("short rows that are reduced some at a time have the bits of their operations one by one") {
   std::mt19937_64 random(8);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t columns : {16, 17, 20, 24, 31, 32, 33, 40, 48, 49, 63, 64}) {
@@ -242,11 +242,11 @@ TEST_CASE("[rows] several rows share repeated and reduced values of a period") {
       const Value distance = x - over(centre, {1, 2});
       const Value sum = ops::reduce_sum(ops::square(distance), {2});
       const Value weighted = over(weight * sum, {0, 1}) * distance;
-      const Value folded = ops::reduce_sum(weighted, {0}), most = ops::reduce_max(weighted, {0});
+      const Value reduced = ops::reduce_sum(weighted, {0}), most = ops::reduce_max(weighted, {0});
       const Value late = over(ops::exp(weight), {0, 1}) * x;
-      const Value transposed = late + over(bias, {2}) * over(folded, {1, 2});
+      const Value transposed = late + over(bias, {2}) * over(reduced, {1, 2});
       const Graph graph =
-          g.build({sum, weighted, folded, most, late, transposed, ops::reduce_sum(transposed, {0, 1})});
+          g.build({sum, weighted, reduced, most, late, transposed, ops::reduce_sum(transposed, {0, 1})});
       ProgramOptions options;
       options.block = false;
       CHECK(count_row_fusions(Program::make(graph, options)) >= 2);
@@ -259,8 +259,8 @@ TEST_CASE("[rows] results of row fusions take the buffers of operands that are r
   std::mt19937_64 random(7);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t columns : {16, 17, 20, 24, 28, 32, 40}) {
-      enum { plainly, picked, folded };
-      for (const auto way : {plainly, picked, folded}) {
+      enum { plainly, picked, reduced };
+      for (const auto way : {plainly, picked, reduced}) {
         GraphBuilder g("places");
         const Value x = g.input("x", Type(dtype, {300, 8})), w = g.input("w", Type(dtype, {8, columns})),
                     v = g.input("v", Type(dtype, {columns, 8})),
@@ -268,7 +268,7 @@ TEST_CASE("[rows] results of row fusions take the buffers of operands that are r
         const Value rows = ops::matmul(x, w);
         Value first = rows - down(centre, rows);
         if (way == picked) first = first + ops::take(rows, g.input("i", Type(i32, {300})), 0);
-        if (way == folded) first = first * along(ops::reduce_sum(rows, {1}), rows);
+        if (way == reduced) first = first * along(ops::reduce_sum(rows, {1}), rows);
         const Value second = rows * first;  // reads the operand when the first is made
         const Graph graph =
             g.build({ops::matmul(first, v), ops::matmul(second, v), ops::reduce_sum(second, {0})});
@@ -376,7 +376,7 @@ TEST_CASE("a reduction of all rows may have a barrier without readers as its onl
   }
 }
 
-TEST_CASE("folds of all rows go from row to row, some at a time") {
+TEST_CASE("reductions of all rows go from row to row, some at a time") {
   std::mt19937_64 random(11);
   for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 8, 255, 256}) {
     for (const std::int64_t columns : {2, 17, 300}) {
@@ -441,7 +441,7 @@ TEST_CASE("rows beyond the caches have the bits of their operations one by one")
   }
 }
 
-TEST_CASE("which folds and repetitions go row by row") {
+TEST_CASE("which reductions and repetitions go row by row") {
   GraphBuilder g("steps");
   const Value x = g.input("x", Type(f32, {4, 1, 5, 6})), v = g.input("v", Type(f32, {4}));
   const Value c = g.input("c", Type(f32, {6}));
@@ -460,9 +460,9 @@ TEST_CASE("which folds and repetitions go row by row") {
                           ops::broadcast_in_dim(x, {4, 2, 5, 2, 6}, {0, 1, 2, 4}),
                           ops::abs(x)};
   using Kind = passes::RowStep::Kind;
-  const passes::RowStep expected[] = {{Kind::fold_rows, 4, 30},
-                                      {Kind::fold_rows, 20, 6},
-                                      {Kind::fold_columns, 4, 30},
+  const passes::RowStep expected[] = {{Kind::reduce_rows, 4, 30},
+                                      {Kind::reduce_rows, 20, 6},
+                                      {Kind::reduce_columns, 4, 30},
                                       {},
                                       {},
                                       {},

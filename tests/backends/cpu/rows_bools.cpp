@@ -66,7 +66,7 @@ TEST_CASE("bools that are one for each row, within row fusions and from elsewher
 }
 
 // Extrema of bools within a row fusion, of each row and of each column.
-TEST_CASE("folds of bools beside folds of numbers") {
+TEST_CASE("reductions of bools beside reductions of numbers") {
   std::mt19937_64 random(4);
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t axis : {0, 1}) {

@@ -39,8 +39,8 @@ Graph weighted(DType dtype, DType index, std::int64_t columns, const std::string
   const auto along = [&](Value v) { return ops::broadcast_in_dim(v, shape, {0}); };
   const Value a = ops::take(x, i, 0, mode), b = ops::take(x, j, 0, mode),
               c = ops::reshape(ops::take(y, j, 1, mode), shape);
-  const Value sum = a * along(w) - b * c, fold = ops::reduce_sum(sum, {1});
-  return g.build({sum + ops::sin(c) * along(fold), fold, ops::reduce_max(sum * b, {0})});
+  const Value sum = a * along(w) - b * c, reduction = ops::reduce_sum(sum, {1});
+  return g.build({sum + ops::sin(c) * along(reduction), reduction, ops::reduce_max(sum * b, {0})});
 }
 
 CpuOptions with(VectorUnits units, int threads) {

@@ -61,7 +61,7 @@ TEST_CASE("[shifts] graphs without a gain are unchanged") {
   const Value u = builder.input("u", type);
   const Value sum = ops::add(near(u, 0, 1), near(u, 0, -1));
   SUBCASE("no element-wise operation reads it") { CHECK(is_left(builder.build({framed(sum)}))); }
-  SUBCASE("its rows are folded") {
+  SUBCASE("its rows are reduced") {
     CHECK(is_left(builder.build({ops::reduce_sum(ops::add(framed(sum), u), {1})})));
   }
   SUBCASE("a value that it would take in has other readers") {

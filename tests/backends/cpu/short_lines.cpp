@@ -13,9 +13,9 @@ using namespace tidu::test;
 
 namespace {
 
-const char* const short_folds[] = {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "logsumexp"};
+const char* const short_reductions[] = {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "logsumexp"};
 
-Value fold_last(const std::string& name, Value x) {
+Value reduce_last(const std::string& name, Value x) {
   const Ints axes{static_cast<std::int64_t>(x.type().rank()) - 1};
   if (name == "reduce_sum") return ops::reduce_sum(x, axes);
   if (name == "reduce_prod") return ops::reduce_prod(x, axes);
@@ -24,11 +24,11 @@ Value fold_last(const std::string& name, Value x) {
   return ops::logsumexp(x, axes);
 }
 
-Tensor fold_with(const std::string& name, const Tensor& x, int threads) {
+Tensor reduce_with(const std::string& name, const Tensor& x, int threads) {
   GraphBuilder g(name);
   CpuOptions options;
   options.threads = threads;
-  const Graph graph = g.build({fold_last(name, g.input("x", x.type()))});
+  const Graph graph = g.build({reduce_last(name, g.input("x", x.type()))});
   return CpuExecutor(options).compile(graph).run(std::vector{x})[0];
 }
 
@@ -48,9 +48,9 @@ bool is_same_number(T a, T b) {
   return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
 }
 
-// The result of folding `count` numbers one after another.
+// The result of reducing `count` numbers one after another.
 template <class T>
-T fold_in_order(const std::string& name, const T* x, std::int64_t count) {
+T reduce_in_order(const std::string& name, const T* x, std::int64_t count) {
   T value = x[0];
   for (std::int64_t i = 1; i < count; ++i) {
     if (name == "reduce_sum") value += x[i];
@@ -79,17 +79,17 @@ bool is_logsumexp(T got, const T* x, std::int64_t count) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("short lines fold as each does alone", T, float, double) {
+TEST_CASE_TEMPLATE("short lines are reduced as each does alone", T, float, double) {
   std::mt19937_64 random(41);
-  for (const std::string name : short_folds) {
+  for (const std::string name : short_reductions) {
     for (std::int64_t length = 2; length <= 17; ++length) {
       for (const std::int64_t lines : {1, 2, 7, 8, 9, 16, 23, 700, 5000}) {
         CAPTURE(name);
         CAPTURE(length);
         CAPTURE(lines);
         const std::vector<T> x = line_elements<T>(lines * length, random);
-        const Tensor got = fold_with(name, Tensor::from<T>({lines, length}, x), 1);
-        const Tensor shared = fold_with(name, Tensor::from<T>({lines, length}, x), 2);
+        const Tensor got = reduce_with(name, Tensor::from<T>({lines, length}, x), 1);
+        const Tensor shared = reduce_with(name, Tensor::from<T>({lines, length}, x), 2);
         REQUIRE(std::memcmp(got.bytes(), shared.bytes(), got.num_bytes()) == 0);
         std::int64_t wrong = 0;
         for (std::int64_t k = 0; k < lines; ++k) {
@@ -98,7 +98,7 @@ TEST_CASE_TEMPLATE("short lines fold as each does alone", T, float, double) {
           if (name == "logsumexp") {
             wrong += is_logsumexp(one, line, length) ? 0 : 1;
           } else if (length < 16) {
-            wrong += is_same_number(one, fold_in_order(name, line, length)) ? 0 : 1;
+            wrong += is_same_number(one, reduce_in_order(name, line, length)) ? 0 : 1;
           }
         }
         CHECK(wrong == 0);

@@ -52,7 +52,7 @@ void check_equal(const Tensor& got, const Tensor& expected) {
 
 }  // namespace
 
-TEST_CASE("[folds] short lines side by side") {
+TEST_CASE("[reductions] short lines side by side") {
   std::mt19937_64 random(11);
   std::size_t side_by_side = 0;
   const std::size_t rounds = scaled(400);

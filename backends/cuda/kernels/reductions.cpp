@@ -1,5 +1,5 @@
-// folds.cpp - the folds of the standard set.
-#include "cuda/kernels/folds.hpp"
+// reductions.cpp - the reductions of the standard set.
+#include "cuda/kernels/reductions.hpp"
 
 #include <algorithm>
 
@@ -21,73 +21,73 @@ std::string_view monoid_of(std::string_view primitive) {
 
 }  // namespace
 
-std::string Fold::one(const std::string& element, const std::string& index) const {
+std::string Reduction::one(const std::string& element, const std::string& index) const {
   if (places) return function + "::one(" + element + ", (i64)(" + index + "))";
   return lifted ? function + "::one(" + element + ")" : element;
 }
-std::string Fold::get(const std::string& accumulated) const {
+std::string Reduction::get(const std::string& accumulated) const {
   if (places) return "(" + std::string(value_name(dtype)) + ")" + accumulated + ".index";
   return lifted ? function + "::get(" + accumulated + ")" : accumulated;
 }
 
-bool is_fold(const Op& op, Type operand) {
+bool is_reduction(const Op& op, Type operand) {
   if (monoid_of(op.name()).empty()) return false;
   if (op.name() == "logsumexp" && is_complex(operand.dtype())) return false;
   return true;
 }
 
-Fold fold_of(const Op& op, Type operand, Type result) {
-  Fold fold;
+Reduction reduction_of(const Op& op, Type operand, Type result) {
+  Reduction reduction;
   const std::string element(value_name(operand.dtype()));
-  fold.function = "monoid::" + std::string(monoid_of(op.name())) + "<" + element;
-  if (is_place(op)) fold.function += op.name() == "argmax" ? ", 1" : ", -1";
-  fold.function += ">";
-  fold.dtype = result.dtype();
-  fold.places = is_place(op);
-  fold.lifted = op.name() == "logsumexp";
+  reduction.function = "monoid::" + std::string(monoid_of(op.name())) + "<" + element;
+  if (is_place(op)) reduction.function += op.name() == "argmax" ? ", 1" : ", -1";
+  reduction.function += ">";
+  reduction.dtype = result.dtype();
+  reduction.places = is_place(op);
+  reduction.lifted = op.name() == "logsumexp";
   const DType dtype = operand.dtype();
   const std::size_t size = dtype == f16 || dtype == bf16 ? 4 : size_of(dtype);
-  fold.accumulator = fold.places   ? "monoid::place<" + element + ">"
-                     : fold.lifted ? "monoid::exponentials<" + element + ">"
-                                   : element;
-  fold.bytes = fold.places ? 16 : fold.lifted ? 2 * size : size;
-  return fold;
+  reduction.accumulator = reduction.places   ? "monoid::place<" + element + ">"
+                          : reduction.lifted ? "monoid::exponentials<" + element + ">"
+                                             : element;
+  reduction.bytes = reduction.places ? 16 : reduction.lifted ? 2 * size : size;
+  return reduction;
 }
 
-Ints folded_axes(const Op& op) { return is_place(op) ? Ints{op.integer("axis")} : op.ints("axes"); }
+Ints reduced_axes(const Op& op) { return is_place(op) ? Ints{op.integer("axis")} : op.ints("axes"); }
 
-FoldShape::FoldShape(const Shape& whole, const Ints& axes) : shape(whole) {
+ReductionShape::ReductionShape(const Shape& whole, const Ints& axes) : shape(whole) {
   for (std::size_t k = 0; k < whole.size(); ++k) {
     const bool drops = std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(k)) != axes.end();
     (drops ? reduced : kept) *= whole[k];
-    if (!runs.empty() && (folded.back() == drops || whole[k] == 1)) {
+    if (!runs.empty() && (is_reduced.back() == drops || whole[k] == 1)) {
       runs.back() *= whole[k];
       continue;
     }
     if (!runs.empty() && runs.back() == 1) {  // so far of one point
       runs.back() = whole[k];
-      folded.back() = drops;
+      is_reduced.back() = drops;
       continue;
     }
     runs.push_back(whole[k]);
-    folded.push_back(drops);
+    is_reduced.push_back(drops);
   }
-  rows = runs.empty() || folded.back() || reduced == 1;
+  rows = runs.empty() || is_reduced.back() || reduced == 1;
 }
 
-Writer::Index FoldShape::index(Writer& writer, const std::string& o, const std::string& r) const {
-  Shape kept_runs, folded_runs;
-  for (std::size_t k = 0; k < runs.size(); ++k) (folded[k] ? folded_runs : kept_runs).push_back(runs[k]);
+Writer::Index ReductionShape::index(Writer& writer, const std::string& o, const std::string& r) const {
+  Shape kept_runs, reduced_runs;
+  for (std::size_t k = 0; k < runs.size(); ++k) (is_reduced[k] ? reduced_runs : kept_runs).push_back(runs[k]);
   const std::vector<std::string> of_kept = writer.axes(writer.by_place(kept_runs, o)),
-                                 of_folded = writer.axes(writer.by_place(folded_runs, r));
+                                 of_reduced = writer.axes(writer.by_place(reduced_runs, r));
   std::vector<std::string> at;
-  std::size_t next_kept = 0, next_folded = 0;
+  std::size_t next_kept = 0, next_reduced = 0;
   for (std::size_t k = 0; k < runs.size(); ++k)
-    at.push_back(folded[k] ? of_folded[next_folded++] : of_kept[next_kept++]);
+    at.push_back(is_reduced[k] ? of_reduced[next_reduced++] : of_kept[next_kept++]);
   return writer.reshaped(writer.by_axes(runs, std::move(at)), shape);
 }
 
-std::string FoldShape::place(const std::string& o, const std::string& r) const {
+std::string ReductionShape::place(const std::string& o, const std::string& r) const {
   if (runs.size() > 2) return {};
   const std::string extent = std::to_string(rows ? reduced : kept) + "u";
   return rows ? o + " * " + extent + " + " + r : r + " * " + extent + " + " + o;

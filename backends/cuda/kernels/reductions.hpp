@@ -1,5 +1,5 @@
-// folds.hpp - reductions as text: what a fold puts together, and a full index from that of a result and that
-// of an element which it folds.
+// reductions.hpp - reductions as text: what a reduction puts together, and a full index from that of a result
+// and that of an element which it reduces.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 namespace tidu::cuda_detail {
 
 /// A reduction in the prelude's words.
-struct Fold {
+struct Reduction {
   std::string function;      ///< "monoid::sum<float>"
-  std::string accumulator;   ///< type of what it folds
+  std::string accumulator;   ///< type of what it reduces
   std::size_t bytes = 0;     ///< of the accumulator
   bool places = false;       ///< takes an index beside the element
   bool lifted = false;       ///< elements are made accumulators by one()
@@ -28,23 +28,23 @@ struct Fold {
   }
 };
 
-/// Does the primitive fold axes in one of the ways here? Complex logsumexp does not.
-bool is_fold(const Op& op, Type operand);
-/// The fold that the operation is.
-Fold fold_of(const Op& op, Type operand, Type result);
+/// Does the primitive reduce axes in one of the ways here? Complex logsumexp does not.
+bool is_reduction(const Op& op, Type operand);
+/// The reduction that the operation is.
+Reduction reduction_of(const Op& op, Type operand, Type result);
 /// The axes that it drops.
-Ints folded_axes(const Op& op);
+Ints reduced_axes(const Op& op);
 
-/// A shape as runs of axes that are folded or kept, in turns; axes of one point are in whichever run they
+/// A shape as runs of axes that are reduced or kept, in turns; axes of one point are in whichever run they
 /// are.
-struct FoldShape {
-  FoldShape(const Shape& shape, const Ints& axes);
+struct ReductionShape {
+  ReductionShape(const Shape& shape, const Ints& axes);
   Shape shape;
-  Shape runs;                ///< extents of runs
-  std::vector<bool> folded;  ///< by run
-  std::int64_t kept = 1;     ///< results
-  std::int64_t reduced = 1;  ///< elements of each
-  bool rows = true;          ///< elements of one result lie beside each other
+  Shape runs;                    ///< extents of runs
+  std::vector<bool> is_reduced;  ///< by run
+  std::int64_t kept = 1;         ///< results
+  std::int64_t reduced = 1;      ///< elements of each
+  bool rows = true;              ///< elements of one result lie beside each other
   /// The index of element `r` of result `o`.
   Writer::Index index(Writer& writer, const std::string& o, const std::string& r) const;
   /// Its place, if both go along the whole memory in one way; else empty.

@@ -6,7 +6,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
-namespace narrow_folds_cases {
+namespace narrow_reductions_cases {
 namespace {
 
 CpuExecutor with_threads(int threads) {
@@ -17,15 +17,17 @@ CpuExecutor with_threads(int threads) {
 bool are_same(const Tensor& a, const Tensor& b) {
   return a.type() == b.type() && std::memcmp(a.bytes(), b.bytes(), a.type().bytes()) == 0;
 }
-Op fold(const Primitive& primitive, std::int64_t axis) { return Op::make(primitive, {{"axes", Ints{axis}}}); }
+Op reduction(const Primitive& primitive, std::int64_t axis) {
+  return Op::make(primitive, {{"axes", Ints{axis}}});
+}
 
 }  // namespace
 
-TEST_CASE("narrow folds: whole numbers and bools are the reference's") {
+TEST_CASE("narrow reductions: whole numbers and bools are the reference's") {
   using namespace prim;
   std::mt19937_64 random(1);
   const auto check = [&](const Primitive& primitive, Type type, std::int64_t axis) {
-    const Graph graph = graph_of(fold(primitive, axis), {type});
+    const Graph graph = graph_of(reduction(primitive, axis), {type});
     const Tensor x = random_tensor(type, {-1e6, 1e6, true}, random);
     const Tensor expected = reference().run(graph, {x})[0];
     for (const int threads : {1, 2})
@@ -49,7 +51,7 @@ TEST_CASE("narrow folds: whole numbers and bools are the reference's") {
   }
 }
 
-TEST_CASE("narrow folds: small matrices have the bits of each alone, on any number of threads") {
+TEST_CASE("narrow reductions: small matrices have the bits of each alone, on any number of threads") {
   using namespace prim;
   std::mt19937_64 random(2);
   struct Case {
@@ -67,8 +69,8 @@ TEST_CASE("narrow folds: small matrices have the bits of each alone, on any numb
           for (std::int64_t i = 0; i < one.size(); ++i)
             x.mutable_bytes()[8 * static_cast<std::size_t>(i) + 7] = std::byte{0x80};
         }
-        const Graph all = graph_of(fold(*primitive, 1), {type}),
-                    single = graph_of(fold(*primitive, 0), {one});
+        const Graph all = graph_of(reduction(*primitive, 1), {type}),
+                    single = graph_of(reduction(*primitive, 0), {one});
         const Tensor got = with_threads(1).run(all, {x})[0];
         CHECK(are_same(with_threads(2).run(all, {x})[0], got));
         const std::size_t row = static_cast<std::size_t>(c.columns) * size_of(dtype);
@@ -85,4 +87,4 @@ TEST_CASE("narrow folds: small matrices have the bits of each alone, on any numb
   }
 }
 
-}  // namespace narrow_folds_cases
+}  // namespace narrow_reductions_cases

@@ -1,5 +1,5 @@
-// rows_x86_folds.hpp - reductions in row fusions: of each row to one element (x86::RowFolds), and of all rows
-// to one row (x86::ColumnFolds).
+// rows_x86_reductions.hpp - reductions in row fusions: of each row to one element (x86::RowReductions), and
+// of all rows to one row (x86::ColumnReductions).
 //
 // The elements come in tiles (rows_x86_tile.hpp). Lanes beyond a partial vector hold the identity of the
 // reduction.
@@ -18,34 +18,34 @@ namespace tidu::cpu_detail::x86 {
 /// Reductions of rows. Each has a few accumulators, vectors with neighbouring elements, in registers if there
 /// are enough and the phase calls no function, else in the scratch memory. When they are combined, no value
 /// is in a register.
-class RowFolds {
+class RowReductions {
  public:
-  RowFolds(Assembler& assembler, RegisterAllocator& registers, const RowTile& tile, const RowScratch& scratch,
-           PartialVector& tail)
+  RowReductions(Assembler& assembler, RegisterAllocator& registers, const RowTile& tile,
+                const RowScratch& scratch, PartialVector& tail)
       : x_(assembler), registers_(registers), tile_(tile), scratch_(scratch), tail_(tail) {}
 
   /// The reductions of a phase.
   void begin(const RowsCode::Phase& phase) {
-    folds_ = folds_of(phase);
+    reductions_ = row_reductions_of(phase);
     calls_ = calls_out(phase.elements);
   }
-  bool empty() const { return folds_.empty(); }
+  bool empty() const { return reductions_.empty(); }
   /// Accumulators for one reduction and row.
   std::int64_t accumulators() const { return accumulators_; }
   /// Accumulators in all.
   std::size_t num_accumulators() const {
-    return folds_.size() * static_cast<std::size_t>(accumulators_ * tile_.rows());
+    return reductions_.size() * static_cast<std::size_t>(accumulators_ * tile_.rows());
   }
 
   /// Fills the accumulators for `count` elements of one row with the identity.
   void start(std::int64_t count) {
-    constexpr std::int64_t long_line = 128;  // as in folds.cpp
+    constexpr std::int64_t long_line = 128;  // as in reductions.cpp
     accumulators_ = (count < long_line ? few_lanes : many_lanes) / x_.lanes();
     const bool registers = in_registers();
     registers_.reset_limit();
     if (registers) registers_.set_limit(accumulator_register(x_, num_accumulators() - 1));
-    for (std::size_t f = 0; f < folds_.size(); ++f) {
-      const Source identity = reduction_.identity(folds_[f].op);
+    for (std::size_t f = 0; f < reductions_.size(); ++f) {
+      const Source identity = reduction_.identity(reductions_[f].op);
       if (!registers) x_.vmovups(x_.vector(0), identity);
       for (std::int64_t k = 0; k < accumulators_; ++k) {
         const std::size_t i = accumulator(f, k);
@@ -54,7 +54,7 @@ class RowFolds {
     }
   }
   /// Marks the accumulators of short rows side by side as empty, which is as if they held the identity. Rows
-  /// have few_lanes elements (see can_fold_rows), so a partial vector is the first of no accumulator.
+  /// have few_lanes elements (see can_reduce_rows), so a partial vector is the first of no accumulator.
   void start_rows() {
     accumulators_ = few_lanes / x_.lanes();
     empty_.assign(num_accumulators(), true);
@@ -64,7 +64,7 @@ class RowFolds {
   void emit(std::size_t id, Ymm x) {
     const VectorInst& step = registers_.steps()[id];
     std::size_t f = 0;
-    while (folds_[f].index != step.index) ++f;
+    while (reductions_[f].index != step.index) ++f;
     const std::size_t i = accumulator(f, tile_.vector(id) % accumulators_, tile_.row(id) - tile_.first_row());
     if (!empty_.empty() && empty_[i]) {
       empty_[i] = false;
@@ -88,27 +88,28 @@ class RowFolds {
 
   /// Stores the partial results of a block, which ends at r13.
   void store_block() {
-    for (std::size_t f = 0; f < folds_.size(); ++f) {
+    for (std::size_t f = 0; f < reductions_.size(); ++f) {
       combine(f);
       x_.mov(rax, r13);
       x_.shr(rax, 10);
-      const std::size_t part = scratch_.parts(folds_[f].index) - static_cast<std::size_t>(x_.element_bytes());
+      const std::size_t part =
+          scratch_.parts(reductions_[f].index) - static_cast<std::size_t>(x_.element_bytes());
       x_.store_element(ptr[r15 + rax * x_.element_bytes() + part], x_.vector(0));
     }
   }
   /// Stores the results of what follows `blocks` blocks: partial ones, if there are any blocks.
   void store_rest(std::int64_t blocks) {
-    for (std::size_t f = 0; f < folds_.size(); ++f) {
+    for (std::size_t f = 0; f < reductions_.size(); ++f) {
       combine(f);
       const std::size_t part =
-          scratch_.parts(folds_[f].index) + static_cast<std::size_t>(blocks * x_.element_bytes());
-      x_.store_element(blocks > 0 ? ptr[r15 + part] : scratch_.slot(folds_[f].index), x_.vector(0));
+          scratch_.parts(reductions_[f].index) + static_cast<std::size_t>(blocks * x_.element_bytes());
+      x_.store_element(blocks > 0 ? ptr[r15 + part] : scratch_.slot(reductions_[f].index), x_.vector(0));
     }
   }
   /// Reduces the partial results of blocks to one.
   void finish_blocks() {
     x_.vzeroupper();
-    for (const VectorInst& step : folds_) {
+    for (const VectorInst& step : reductions_) {
       const VectorOp instruction = ReductionEmitter::instruction(step.op);
       const Primitive& reduction = instruction == VectorOp::add   ? prim::reduce_sum
                                    : instruction == VectorOp::max ? prim::reduce_max
@@ -116,13 +117,13 @@ class RowFolds {
       x_.lea(rdi, ptr[r15 + scratch_.parts(step.index)]);
       x_.mov(rsi, static_cast<std::uint64_t>(tile_.columns()));
       x_.lea(rdx, scratch_.slot(step.index));
-      x_.call_function(reinterpret_cast<const void*>(fold_functions(reduction, x_.dtype()).finish));
+      x_.call_function(reinterpret_cast<const void*>(reduction_functions(reduction, x_.dtype()).finish));
     }
   }
   /// Stores the results of rows side by side.
   void finish_rows() {
     empty_.clear();
-    for (std::size_t f = 0; f < folds_.size(); ++f) {
+    for (std::size_t f = 0; f < reductions_.size(); ++f) {
       x_.is_512() && !x_.is_f64() && tile_.rows() == 8 ? combine_eight_rows(f) : combine_rows(f);
     }
   }
@@ -136,7 +137,7 @@ class RowFolds {
   }
   // Reduces all accumulators to one element, in lane 0 of register 0.
   void combine(std::size_t f) {
-    const VectorOp op = folds_[f].op;
+    const VectorOp op = reductions_[f].op;
     const bool registers = in_registers();
     const auto get = [&](std::int64_t k, int into) {
       const std::size_t i = accumulator(f, k);
@@ -159,7 +160,7 @@ class RowFolds {
   // time as have elements in 16 bytes. All values are stored at once, since they are loaded next: two stores
   // would both have to reach the cache before that.
   void combine_rows(std::size_t f) {
-    const VectorOp op = folds_[f].op;
+    const VectorOp op = reductions_[f].op;
     const std::int64_t at_once = 16 / x_.element_bytes();
     for (std::int64_t first = 0; first < tile_.rows(); first += at_once) {
       for (std::int64_t row = 0; row < at_once; ++row)
@@ -179,14 +180,14 @@ class RowFolds {
       }
       if (first == 0 && at_once < tile_.rows()) x_.vmovaps(Xmm(7), Xmm(6));
     }
-    const Address to = scratch_.slot(folds_[f].index, tile_.first_row());
+    const Address to = scratch_.slot(reductions_[f].index, tile_.first_row());
     if (at_once == tile_.rows()) return x_.vmovups(to, Xmm(6));
     x_.vinsertf128(Ymm(7), Ymm(7), Xmm(6), 1);
     x_.vmovups(to, Ymm(7));
   }
   // Reduces a row's accumulators to 16 bytes, in x.
   void combine_row(std::size_t f, std::int64_t row, const Ymm& x) {
-    const VectorOp op = folds_[f].op;
+    const VectorOp op = reductions_[f].op;
     const auto get = [&](std::int64_t k) { return accumulator_register(x_, accumulator(f, k, row)); };
     for (std::int64_t step = accumulators_ / 2; step > 0; step /= 2) {
       for (std::int64_t k = 0; k < step; ++k) {
@@ -206,7 +207,7 @@ class RowFolds {
   // As combine_rows for eight vectors of 16 elements. Each step halves the number of vectors: they hold
   // halves of two rows, quarters of four rows, and then two elements of each row.
   void combine_eight_rows(std::size_t f) {
-    const VectorOp op = folds_[f].op;
+    const VectorOp op = reductions_[f].op;
     const auto row = [&](std::int64_t r) { return Zmm(accumulator_register(x_, accumulator(f, 0, r))); };
     for (const auto& [a, b] : {std::pair(0, 2), std::pair(4, 6), std::pair(1, 3), std::pair(5, 7)}) {
       x_.vinsertf64x4(Zmm(4), row(a), Ymm(row(b).getIdx()), 1);
@@ -224,7 +225,7 @@ class RowFolds {
     x_.vmovshdup(Zmm(4), Zmm(0));
     reduction_.reduce(op, Zmm(1), Zmm(0), Zmm(4));
     x_.vpmovqd(Ymm(0), Zmm(1));  // the first of each two
-    x_.vmovups(scratch_.slot(folds_[f].index, tile_.first_row()), Ymm(0));
+    x_.vmovups(scratch_.slot(reductions_[f].index, tile_.first_row()), Ymm(0));
   }
 
   Assembler& x_;
@@ -233,18 +234,18 @@ class RowFolds {
   const RowScratch& scratch_;
   PartialVector& tail_;
   ReductionEmitter reduction_{x_};
-  std::vector<VectorInst> folds_;  // of the phase
-  bool calls_ = false;             // does the phase have calls?
-  std::int64_t accumulators_ = 0;  // for one reduction and row
-  std::vector<bool> empty_;        // accumulators of rows side by side
+  std::vector<VectorInst> reductions_;  // of the phase
+  bool calls_ = false;                  // does the phase have calls?
+  std::int64_t accumulators_ = 0;       // for one reduction and row
+  std::vector<bool> empty_;             // accumulators of rows side by side
 };
 
 /// Reductions of columns: into elements that all rows share, or into those of the row. Shared ones stay in
 /// registers for all rows, or from the first to the last row of a tile, if there are enough.
-class ColumnFolds {
+class ColumnReductions {
  public:
-  ColumnFolds(Assembler& assembler, RegisterAllocator& registers, const RowTile& tile, RowMemory& memory,
-              const HeldColumns& held)
+  ColumnReductions(Assembler& assembler, RegisterAllocator& registers, const RowTile& tile, RowMemory& memory,
+                   const HeldColumns& held)
       : x_(assembler), registers_(registers), tile_(tile), memory_(memory), held_(held) {}
 
   /// Finds the shared reductions that stay in registers for a tile, after `first` accumulators. Returns the
@@ -252,7 +253,7 @@ class ColumnFolds {
   std::size_t start_tile(const std::vector<VectorInst>& elements, std::size_t first) {
     first_ = first;
     for (const VectorInst& step : elements) {
-      if (is_column_fold(step.op) && step.bits == 0) in_tile_.push_back(step.index);
+      if (is_column_reduction(step.op) && step.bits == 0) in_tile_.push_back(step.index);
     }
     if (first + num_registers() > max_accumulators(x_)) in_tile_.clear();
     return num_registers();

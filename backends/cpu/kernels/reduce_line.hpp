@@ -1,4 +1,4 @@
-// fold_line.hpp - reductions of contiguous elements in a fixed order: blocks are reduced in several lanes,
+// reduce_line.hpp - reductions of contiguous elements in a fixed order: blocks are reduced in several lanes,
 // and the results of blocks pairwise, so that the error grows with the logarithm of the count (Higham, "The
 // accuracy of floating point summation", 1993). See Note [Order of sums] in fusion/reduce.hpp. A reduction F
 // has F()(a, b) and F::identity<T>().
@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/folds.hpp"
+#include "cpu/kernels/reductions.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -39,15 +39,15 @@ class Cascade {
   std::uint64_t count_ = 0;
 };
 
-inline constexpr std::int64_t fold_block = 1024;
-inline constexpr std::int64_t fold_chunk = 256;
-inline constexpr std::int64_t fold_columns = 256;
+inline constexpr std::int64_t reduction_block = 1024;
+inline constexpr std::int64_t reduction_chunk = 256;
+inline constexpr std::int64_t reduction_columns = 256;
 /// Shorter lines are reduced element by element.
 inline constexpr std::int64_t short_line = 16;
 
-/// Reduces at most fold_block contiguous elements.
+/// Reduces at most reduction_block contiguous elements.
 template <class F, class T>
-T fold_line(const T* x, std::int64_t count) {
+T reduce_line(const T* x, std::int64_t count) {
   constexpr std::int64_t lanes = short_line;
   T lane[lanes];
   std::int64_t i = 0;
@@ -56,8 +56,8 @@ T fold_line(const T* x, std::int64_t count) {
     for (; i < count; ++i) value = i == 0 ? x[0] : F()(value, x[i]);
     return value;
   }
-  if constexpr (RealNumber<T> && requires { F::fold; }) {
-    static const FoldKernel<T> kernel = fold_kernel<T>(F::fold);
+  if constexpr (RealNumber<T> && requires { F::reduction; }) {
+    static const ReductionKernel<T> kernel = reduction_kernel<T>(F::reduction);
     return kernel.line(x, count);
   }
   for (std::int64_t k = 0; k < lanes; ++k) lane[k] = x[k];

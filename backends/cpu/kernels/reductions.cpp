@@ -1,8 +1,8 @@
-// folds.cpp - the folds, once for each instruction set.
+// reductions.cpp - the reductions, once for each instruction set.
 //
 // Functions that others could share, and so run on a CPU that lacks the instructions, must not be compiled
 // for one: what is shared here is always inlined.
-#include "cpu/kernels/folds.hpp"
+#include "cpu/kernels/reductions.hpp"
 
 #include <cstring>
 
@@ -22,30 +22,30 @@ constexpr std::int64_t long_line = 128;
 constexpr std::int64_t few_lanes = 16, many_lanes = 64;
 
 // As the functors Add, Maximum and Minimum.
-template <Fold fold, class T>
+template <Reduction reduction, class T>
 inline __attribute__((always_inline)) T combined(T a, T b) {
-  if constexpr (fold == Fold::sum) return a + b;
-  if constexpr (fold == Fold::largest) return a > b || a != a ? a : b;
+  if constexpr (reduction == Reduction::sum) return a + b;
+  if constexpr (reduction == Reduction::largest) return a > b || a != a ? a : b;
   return a < b || a != a ? a : b;
 }
 
 // Of element i of four arrays.
-template <Fold fold, class T>
+template <Reduction reduction, class T>
 inline __attribute__((always_inline)) T combined_rows(T a, const T* const* x, std::int64_t i) {
-  for (int k = 0; k < 4; ++k) a = combined<fold>(a, x[k][i]);
+  for (int k = 0; k < 4; ++k) a = combined<reduction>(a, x[k][i]);
   return a;
 }
 
-template <Fold fold, std::int64_t lanes, class T>
+template <Reduction reduction, std::int64_t lanes, class T>
 inline __attribute__((always_inline)) T finish(T* each, const T* x, std::int64_t count) {
-  for (std::int64_t k = 0; k < count; ++k) each[k] = combined<fold>(each[k], x[k]);
+  for (std::int64_t k = 0; k < count; ++k) each[k] = combined<reduction>(each[k], x[k]);
   for (std::int64_t step = lanes / 2; step > 0; step /= 2) {
-    for (std::int64_t k = 0; k < step; ++k) each[k] = combined<fold>(each[k], each[k + step]);
+    for (std::int64_t k = 0; k < step; ++k) each[k] = combined<reduction>(each[k], each[k + step]);
   }
   return each[0];
 }
 
-template <Fold fold, class T>
+template <Reduction reduction, class T>
 struct Baseline {
   static T line(const T* x, std::int64_t count) {
     return count < long_line ? in_vectors<few_lanes>(x, count) : in_vectors<many_lanes>(x, count);
@@ -56,15 +56,15 @@ struct Baseline {
     for (std::int64_t k = 0; k < lanes; ++k) each[k] = x[k];
     std::int64_t i = lanes;
     for (; i + lanes <= count; i += lanes) {
-      for (std::int64_t k = 0; k < lanes; ++k) each[k] = combined<fold>(each[k], x[i + k]);
+      for (std::int64_t k = 0; k < lanes; ++k) each[k] = combined<reduction>(each[k], x[i + k]);
     }
-    return finish<fold, lanes>(each, x + i, count - i);
+    return finish<reduction, lanes>(each, x + i, count - i);
   }
   static void row(T* to, const T* x, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = combined<fold>(to[i], x[i]);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = combined<reduction>(to[i], x[i]);
   }
   static void rows(T* to, const T* const* x, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = combined_rows<fold>(to[i], x, i);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = combined_rows<reduction>(to[i], x, i);
   }
   static void matrix(T* to, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t count) {
     for (std::int64_t r = 0; r < rows; ++r) row(to, x + r * stride, count);
@@ -143,12 +143,12 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
 // clang-format off
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define TIDU_FOLDS(Isa, targets, T, V, width, load, add, max, min, keep, store)                            \
-  template <Fold the_fold>                                                                                 \
-  struct Isa<the_fold, T> {                                                                                \
-    static constexpr Fold fold = the_fold;                                                                 \
+  template <Reduction the_reduction>                                                                                 \
+  struct Isa<the_reduction, T> {                                                                                \
+    static constexpr Reduction reduction = the_reduction;                                                                 \
     __attribute__((target(targets), always_inline)) static inline V with(V a, V b) {                       \
-      if constexpr (fold == Fold::sum) return add(a, b);                                                   \
-      if constexpr (fold == Fold::largest) return keep(a, max(a, b));                                      \
+      if constexpr (reduction == Reduction::sum) return add(a, b);                                                   \
+      if constexpr (reduction == Reduction::largest) return keep(a, max(a, b));                                      \
       return keep(a, min(a, b));                                                                           \
     }                                                                                                      \
     __attribute__((target(targets))) static T line(const T* x, std::int64_t count) {                       \
@@ -168,7 +168,7 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
     __attribute__((target(targets))) static void row(T* to, const T* x, std::int64_t count) {              \
       std::int64_t i = 0;                                                                                  \
       for (; i + (width) <= count; i += (width)) store(to + i, with(load(to + i), load(x + i)));           \
-      for (; i < count; ++i) to[i] = combined<fold>(to[i], x[i]);                                          \
+      for (; i < count; ++i) to[i] = combined<reduction>(to[i], x[i]);                                          \
     }                                                                                                      \
     __attribute__((target(targets))) static void rows(T* to, const T* const* x, std::int64_t count) {      \
       const T *const x0 = x[0], *const x1 = x[1], *const x2 = x[2], *const x3 = x[3];                      \
@@ -177,7 +177,7 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
         const V two = with(with(load(to + i), load(x0 + i)), load(x1 + i));                                \
         store(to + i, with(with(two, load(x2 + i)), load(x3 + i)));                                        \
       }                                                                                                    \
-      for (; i < count; ++i) to[i] = combined_rows<fold>(to[i], x, i);                                     \
+      for (; i < count; ++i) to[i] = combined_rows<reduction>(to[i], x, i);                                     \
     }                                                                                                      \
     template <int vectors>                                                                                 \
     __attribute__((target(targets), always_inline)) static inline void columns(                            \
@@ -196,7 +196,7 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
       if (i + 4 * (width) <= count) columns<4>(to + i, x + i, rows, stride), i += 4 * (width);             \
       for (; i + (width) <= count; i += (width)) columns<1>(to + i, x + i, rows, stride);                  \
       for (std::int64_t r = 0; i < count && r < rows; ++r) {                                               \
-        for (std::int64_t k = i; k < count; ++k) to[k] = combined<fold>(to[k], x[r * stride + k]);         \
+        for (std::int64_t k = i; k < count; ++k) to[k] = combined<reduction>(to[k], x[r * stride + k]);         \
       }                                                                                                    \
     }                                                                                                      \
   };
@@ -205,13 +205,13 @@ __attribute__((target("avx512f"), always_inline)) inline float finish_in_registe
 #define TIDU_KEEP_PS512(a, m) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), m, a)
 #define TIDU_KEEP_PD512(a, m) _mm512_mask_blend_pd(_mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q), m, a)
 
-template <Fold fold, class T>
+template <Reduction reduction, class T>
 struct Avx2;
 TIDU_FOLDS(Avx2, "avx2", float, __m256, 8, _mm256_loadu_ps, _mm256_add_ps, _mm256_max_ps,
            _mm256_min_ps, TIDU_KEEP_PS256, _mm256_storeu_ps)
 TIDU_FOLDS(Avx2, "avx2", double, __m256d, 4, _mm256_loadu_pd, _mm256_add_pd, _mm256_max_pd,
            _mm256_min_pd, TIDU_KEEP_PD256, _mm256_storeu_pd)
-template <Fold fold, class T>
+template <Reduction reduction, class T>
 struct Avx512;
 TIDU_FOLDS(Avx512, "avx512f", float, __m512, 16, _mm512_loadu_ps, _mm512_add_ps,
            _mm512_max_ps, _mm512_min_ps, TIDU_KEEP_PS512, _mm512_storeu_ps)
@@ -221,28 +221,28 @@ TIDU_FOLDS(Avx512, "avx512f", double, __m512d, 8, _mm512_loadu_pd, _mm512_add_pd
 // clang-format on
 #endif
 
-template <template <Fold, class> class Kernels, Fold fold, class T>
-constexpr FoldKernel<T> kernel{Kernels<fold, T>::line, Kernels<fold, T>::row, Kernels<fold, T>::rows,
-                               Kernels<fold, T>::matrix};
+template <template <Reduction, class> class Kernels, Reduction reduction, class T>
+constexpr ReductionKernel<T> kernel{Kernels<reduction, T>::line, Kernels<reduction, T>::row,
+                                    Kernels<reduction, T>::rows, Kernels<reduction, T>::matrix};
 
-template <Fold fold, class T>
-FoldKernel<T> choose() {
+template <Reduction reduction, class T>
+ReductionKernel<T> choose() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return kernel<Avx512, fold, T>;
-  if (__builtin_cpu_supports("avx2")) return kernel<Avx2, fold, T>;
+  if (__builtin_cpu_supports("avx512f")) return kernel<Avx512, reduction, T>;
+  if (__builtin_cpu_supports("avx2")) return kernel<Avx2, reduction, T>;
 #endif
-  return kernel<Baseline, fold, T>;
+  return kernel<Baseline, reduction, T>;
 }
 
 }  // namespace
 
 template <class T>
-const FoldKernel<T>& fold_kernel(Fold fold) {
-  static const FoldKernel<T> kernels[] = {choose<Fold::sum, T>(), choose<Fold::largest, T>(),
-                                          choose<Fold::smallest, T>()};
-  return kernels[static_cast<int>(fold)];
+const ReductionKernel<T>& reduction_kernel(Reduction reduction) {
+  static const ReductionKernel<T> kernels[] = {choose<Reduction::sum, T>(), choose<Reduction::largest, T>(),
+                                               choose<Reduction::smallest, T>()};
+  return kernels[static_cast<int>(reduction)];
 }
-template const FoldKernel<float>& fold_kernel<float>(Fold fold);
-template const FoldKernel<double>& fold_kernel<double>(Fold fold);
+template const ReductionKernel<float>& reduction_kernel<float>(Reduction reduction);
+template const ReductionKernel<double>& reduction_kernel<double>(Reduction reduction);
 
 }  // namespace tidu::cpu_detail
