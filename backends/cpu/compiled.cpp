@@ -77,7 +77,7 @@ void Compiled::give_back(std::unique_ptr<Workspace> workspace) const noexcept {
 
 void Compiled::fill_small(std::byte* small) const {
   const std::byte* from = literal_bytes_.data();
-  for (const Move& literal : literals_) {
+  for (const SlotCopy& literal : literals_) {
     copy_bytes<literal_unit>(small + literal.offset, from + std::size_t{literal.index} * literal_unit);
   }
 }
@@ -185,9 +185,10 @@ Compiled::Mode Compiled::find_mode(int depth) const {
 void Compiled::run_scalars(const Tensor* const* inputs, Tensor* outputs) const {
   alignas(16) std::byte small[scalar_stack];
   fill_small(small);
-  for (const Move& load : loads_) copy_element(small + load.offset, inputs[load.index]->bytes(), load.bytes);
+  for (const SlotCopy& load : loads_)
+    copy_element(small + load.offset, inputs[load.index]->bytes(), load.bytes);
   execute(small, Frame{nullptr, nullptr, nullptr});
-  for (const Move& store : stores_) {
+  for (const SlotCopy& store : stores_) {
     Tensor& output = outputs[store.index];
     remake(output, output_types_[store.index]);
     copy_element(output.mutable_bytes(), small + store.offset, store.bytes);
@@ -223,7 +224,7 @@ void Compiled::run_pooled(const Tensor* const* inputs, Tensor* outputs) const {
 
 template <class Inputs, class Outputs>
 void Compiled::run_at(const RunMemory& places, const Inputs& input, const Outputs& output) const {
-  for (const Move& load : loads_) copy_element(places.small + load.offset, input(load.index), load.bytes);
+  for (const SlotCopy& load : loads_) copy_element(places.small + load.offset, input(load.index), load.bytes);
   for (const Patch& patch : input_pointers_)
     places.pointers[patch.pointer] = const_cast<std::byte*>(input(patch.index));
   for (const Patch& patch : output_pointers_)
@@ -231,7 +232,7 @@ void Compiled::run_at(const RunMemory& places, const Inputs& input, const Output
 
   execute(places.small, Frame{steps_.data(), places.pointers, places.scratch});
 
-  for (const Move& store : stores_)
+  for (const SlotCopy& store : stores_)
     copy_element(output(store.index), places.small + store.offset, store.bytes);
   for (const Copy& copy : copies_) {
     const std::byte* from = copy.from.storage == Storage::input      ? input(copy.from.index)

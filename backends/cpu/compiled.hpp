@@ -152,7 +152,7 @@ class Compiled {
     std::uint32_t index;  // of the input or output
     std::size_t offset;   // into the small or large region
   };
-  struct Move {           // of a value of one element, or of an output that is not written directly
+  struct SlotCopy {       // of a value of one element, or of an output that is not written directly
     std::uint32_t index;  // of the input or output
     std::uint32_t bytes;
     std::size_t offset;  // into the small region
@@ -205,7 +205,7 @@ class Compiled {
   MemoryStats memory_stats_;  // empty in an inner program, which counts its memory in that of the outermost
   std::size_t num_pointers_ = 0;
   std::vector<Patch> small_pointers_, constant_pointers_, large_pointers_, input_pointers_, output_pointers_;
-  std::vector<Move> loads_, stores_, literals_;
+  std::vector<SlotCopy> loads_, stores_, literals_;
   std::vector<Copy> copies_;
   std::vector<Preparation> preparations_;
   std::vector<std::byte> literal_bytes_;  // of `literals_`, 16 bytes each

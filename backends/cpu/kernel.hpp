@@ -128,9 +128,9 @@ inline constexpr DTypes any_dtype = bit(bool_) | numbers;
 struct KernelEntry {
   std::string_view name;
   PlanRule rule;
-  DTypes dtypes;             ///< supported dtypes of the data
-  bool moves_bytes = false;  ///< supports 16-bit types; otherwise a wrapper widens them to f32
-  bool adds = false;         ///< supports PlanRequest::add
+  DTypes dtypes;              ///< supported dtypes of the data
+  bool copies_bytes = false;  ///< supports 16-bit types; otherwise a wrapper widens them to f32
+  bool adds = false;          ///< supports PlanRequest::add
 };
 
 /// Calls body(std::type_identity<T>()) with the C++ type T of `dtype`. Returns Plan() for dtypes without one,

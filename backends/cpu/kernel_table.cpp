@@ -188,7 +188,7 @@ Plan KernelTable::plan(const PlanRequest& request) const {
   bool half = false;
   for (const Type type : request.in) half = half || is_half(type.dtype());
   for (const Type type : request.out) half = half || is_half(type.dtype());
-  return half && !it->second.moves_bytes ? widen(it->second, request) : plan_entry(it->second, request);
+  return half && !it->second.copies_bytes ? widen(it->second, request) : plan_entry(it->second, request);
 }
 
 Plan KernelTable::plan_adding(PlanRequest request) const {

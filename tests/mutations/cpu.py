@@ -75,15 +75,15 @@ fault("lines", "what is around what was padded is taken for the same", MAPS,
       "  if (!padding.empty() && !std::ranges::equal(padding, element)) return false;\n", "")
 fault("lines", "what something else reads, too, is not made", FIND_LINES,
       "reading[record.first_output] != readers[record.first_output]", "readers[record.first_output] == 0")
-fault("lines", "what an operation moves that is made after all is not made", FIND_LINES,
-      "    for (const ValueId id : move.inputs()) materialize(id);\n", "")
-BETWEEN = "backends/cpu/schedule/moves_between"
-mutation("moves between", "a move stands where it stood, behind a fusion that reads it", BETWEEN + ".hpp",
+fault("lines", "what a layout operation reads that is made after all is not made", FIND_LINES,
+      "    for (const ValueId id : layout.inputs()) materialize(id);\n", "")
+BETWEEN = "backends/cpu/schedule/layout_placement"
+mutation("layout placement", "a layout operation stands where it stood, behind a fusion that reads it", BETWEEN + ".hpp",
          "std::min(places_[at_[root]].before, node)", "std::max(places_[at_[root]].before, node)", programs=("test_cpu",))
-mutation("moves between", "what it moves stays behind it", BETWEEN + ".cpp",
+mutation("layout placement", "what it reads stays behind it", BETWEEN + ".cpp",
          "places[at].before = std::min(places[at].before, places[i].before)", "places[at].before += 0",
          programs=("test_cpu",))
-mutation("moves between", "a fusion reads what is moved of what it makes", "backends/cpu/schedule/fuse.cpp",
+mutation("layout placement", "a fusion reads a layout operation of what it makes", "backends/cpu/schedule/fuse.cpp",
          "made_by_[id] >= node", "made_by_[id] > node", programs=("test_cpu",))
 
 # Matmuls that are added to something.
@@ -127,18 +127,18 @@ fault("donation", "tensors that others refer to are written over", COMPILED,
       "!x->exclusive() ||", "false ||")
 fault("donation", "what is given twice is written over", COMPILED, "if (times[own] == 1 && (", "if ((")
 
-# Moves of moves.
-MOVES = STEPS + "copy_elision.cpp"
+# Layout operations of layout operations.
+ELISION = STEPS + "copy_elision.cpp"
 PARTS = STEPS + "concat_map.cpp"
-fault("moves", "a move whose result is an output is left out", MOVES,
+fault("copy elision", "a layout operation whose result is an output is left out", ELISION,
       "    for (const ValueId id : graph_.outputs()) readers_.erase(program_.roots()[id]);\n", "")
-fault("moves", "what is read in another shape is left out", MOVES,
+fault("copy elision", "what is read in another shape is left out", ELISION,
       "        if (id != made) return false;  // in another shape\n", "")
-fault("moves", "a slice begins where its own steps lead", MAPS,
+fault("copy elision", "a slice begins where its own steps lead", MAPS,
       "    offset += start * axis.stride;\n", "    offset += start * axis.stride * step;\n")
-fault("moves", "parts of a part begin where the part does", PARTS,
+fault("copy elision", "parts of a part begin where the part does", PARTS,
       "piece.begin[along] += begin;", "piece.begin[along] = begin;")
-fault("moves", "what is copied from does not live until then", STEPS + "step_graph.cpp",
+fault("copy elision", "what is copied from does not live until then", STEPS + "step_graph.cpp",
       "return step.absorbed || step.plan || ", "return ")
 
 # Operands of concatenates in their places.
@@ -166,7 +166,7 @@ fault("rows", "rows of a period are read in two ways", "backends/cpu/fusion/rows
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
       "          break;")
 
-fault("moves", "whatever more memory it takes, what is moved lives on", COMPILE,
+fault("copy elision", "whatever more memory it takes, what is copied lives on", COMPILE,
       "if (plan_->large_bytes <= given_.plan().large_bytes + little) return;", "if (little != 0) return;")
 
 # Terms and elements that are left out of matmuls.

@@ -15,20 +15,23 @@
 namespace tidu::cpu_detail {
 namespace {
 
-struct MoveState {
+struct StridedCopyState {
   StridedCopy copy;
   std::ptrdiff_t offset;  // bytes from the operand's first element to the one at index 0
 };
-void move(const MoveState& s, const Call& call) noexcept { s.copy.run(call.in[0] + s.offset, call.out[0]); }
+void copy_strided(const StridedCopyState& s, const Call& call) noexcept {
+  s.copy.run(call.in[0] + s.offset, call.out[0]);
+}
 
 // from[k] is the operand's stride along axis k of the result.
-Plan plan_move(const PlanRequest& request, const std::vector<std::int64_t>& from, std::int64_t offset) {
+Plan plan_strided_copy(const PlanRequest& request, const std::vector<std::int64_t>& from,
+                       std::int64_t offset) {
   const Type result = request.out[0];
   const std::vector<std::int64_t> to = strides_of(result);
   const std::size_t size = size_of(result.dtype());
   std::vector<StridedAxis> axes;
   for (std::size_t k = 0; k < result.rank(); ++k) axes.push_back({result.dim(k), to[k], from[k]});
-  return make_plan<MoveState, move>(
+  return make_plan<StridedCopyState, copy_strided>(
       {StridedCopy(std::move(axes), size, request.threads), offset * static_cast<std::ptrdiff_t>(size)});
 }
 
@@ -37,7 +40,7 @@ Plan plan_transpose(const PlanRequest& request) {
   std::vector<std::int64_t> from;
   for (const std::int64_t axis : request.op.ints("permutation"))
     from.push_back(strides[static_cast<std::size_t>(axis)]);
-  return plan_move(request, from, 0);
+  return plan_strided_copy(request, from, 0);
 }
 Plan plan_broadcast(const PlanRequest& request) {
   const std::vector<std::int64_t> strides = strides_of(request.in[0]);
@@ -46,18 +49,18 @@ Plan plan_broadcast(const PlanRequest& request) {
   for (std::size_t k = 0; k < dimensions.size(); ++k) {
     if (request.in[0].dim(k) != 1) from[static_cast<std::size_t>(dimensions[k])] = strides[k];
   }
-  return plan_move(request, from, 0);
+  return plan_strided_copy(request, from, 0);
 }
 Plan plan_rev(const PlanRequest& request) {
   std::vector<std::int64_t> from = strides_of(request.in[0]);
   std::int64_t offset = 0;
-  if (request.in[0].size() == 0) return plan_move(request, from, 0);
+  if (request.in[0].size() == 0) return plan_strided_copy(request, from, 0);
   for (const std::int64_t axis : request.op.ints("dimensions")) {
     const auto k = static_cast<std::size_t>(axis);
     offset += (request.in[0].dim(k) - 1) * from[k];
     from[k] = -from[k];
   }
-  return plan_move(request, from, offset);
+  return plan_strided_copy(request, from, offset);
 }
 Plan plan_slice(const PlanRequest& request) {
   std::vector<std::int64_t> from = strides_of(request.in[0]);
@@ -69,7 +72,7 @@ Plan plan_slice(const PlanRequest& request) {
     if (!steps.empty() && request.out[0].dim(k) > 1) from[k] *= steps[k];
   }
   if (request.out[0].size() == 0) offset = 0;
-  return plan_move(request, from, offset);
+  return plan_strided_copy(request, from, offset);
 }
 
 struct PadState {

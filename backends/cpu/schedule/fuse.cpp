@@ -14,7 +14,7 @@
 // and then join the fusion of that reader. Otherwise they would join an earlier fusion, and their elements
 // would pass through memory.
 //
-// Note [Moves between]: a fusion may read the result of a layout operation at its source, so a layout
+// Note [Layout placement]: a fusion may read the result of a layout operation at its source, so a layout
 // operation should not separate operations that could be fused. It is scheduled at its position in the graph,
 // or before the fusion of its first reader, whichever is earlier; any position after its operand is valid.
 #include <algorithm>
@@ -25,8 +25,8 @@
 
 #include "cpu/schedule/fuse_node.hpp"
 #include "cpu/schedule/fusion_limits.hpp"
+#include "cpu/schedule/layout_placement.hpp"
 #include "cpu/schedule/loops.hpp"
-#include "cpu/schedule/moves_between.hpp"
 #include "cpu/schedule/open_matmuls.hpp"
 #include "cpu/schedule/splat.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
@@ -91,8 +91,8 @@ class Fuser {
         made_by_(graph.num_values(), 0),
         extent_(graph.num_values(), Extent::whole),
         open_matmuls_(graph),
-        moves_(graph, roots_, splats, plan_,
-               [this](const OperationRecord& record) { return can_fuse(graph_, record); }) {}
+        layouts_(graph, roots_, splats, plan_,
+                 [this](const OperationRecord& record) { return can_fuse(graph_, record); }) {}
 
   Schedule run() {
     find_needed();
@@ -116,8 +116,8 @@ class Fuser {
         waits_[result] = i;
         continue;
       }
-      if (moves_.contains(i)) {
-        add_move(i);
+      if (layouts_.contains(i)) {
+        add_layout(i);
         continue;
       }
       if (join_row_values(i) || join_rows(i, 0)) continue;
@@ -169,14 +169,14 @@ class Fuser {
     for (const BlockedLoop::Value& result : plan_.loops[loop].results) made_by_[result.id] = node;
   }
 
-  // See Note [Moves between]: it may be read behind all that it reads.
-  void add_move(std::uint32_t operation) {
+  // See Note [Layout placement]: it may be read behind all that it reads.
+  void add_layout(std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
     made_by_[record.first_output] = last_maker(record);
-    moves_.add(operation, static_cast<std::uint32_t>(nodes_.size()));
+    layouts_.add(operation, static_cast<std::uint32_t>(nodes_.size()));
   }
   // Does the fusion make it itself?
-  bool makes(std::uint32_t node, ValueId id) const { return made_by_[id] == node && !moves_.made(id); }
+  bool makes(std::uint32_t node, ValueId id) const { return made_by_[id] == node && !layouts_.made(id); }
 
   // The last node that makes something of what it reads, or makes it readable.
   std::uint32_t last_maker(const OperationRecord& record) const {
@@ -366,7 +366,7 @@ class Fuser {
     for (std::uint32_t i = 0; i < record.num_outputs; ++i) made_by_[record.first_output + i] = node;
     for (const ValueId operand : operands_of(graph_, record)) {
       const ValueId id = at.fusion ? read(operand) : roots_[operand];
-      if (id != no_index) moves_.read(id, node);
+      if (id != no_index) layouts_.read(id, node);
     }
     if (!at.fusion) return;
     const std::optional<DType> dtype = dtype_with(at, record);
@@ -380,17 +380,18 @@ class Fuser {
     }
   }
 
-  // Is it large, and moved? Executors may make its elements as they are read.
-  bool is_moved(ValueId id) const {
+  // Is it large, and made by a layout operation? Executors may make its elements as they are read.
+  bool is_layout_result(ValueId id) const {
     constexpr std::int64_t many = 4096;
     const std::uint32_t maker = g_.producers[id];
-    return maker < g_.operations.size() && graph_.type(id).size() >= many && moves_.contains(maker);
+    return maker < g_.operations.size() && graph_.type(id).size() >= many && layouts_.contains(maker);
   }
-  // Is a fusion needed? One operation alone is an operation, unless elements are repeated or moved for it.
+  // Is a fusion needed? One operation alone is an operation, unless elements are repeated or read through
+  // layout operations for it.
   bool is_alone(const FuseNode& node) const {
     if (node.operations.size() != 1) return false;
     for (const ValueId id : operands_of(graph_, g_.operations[node.operations[0]])) {
-      if ((is_repeated(id) && !needed_[roots_[id]]) || (node.columns == 0 && is_moved(roots_[id])))
+      if ((is_repeated(id) && !needed_[roots_[id]]) || (node.columns == 0 && is_layout_result(roots_[id])))
         return false;
     }
     return true;
@@ -403,15 +404,15 @@ class Fuser {
   Schedule schedule() {
     Schedule schedule;
     schedule.loops = std::move(plan_.loops);
-    const std::vector<MovesBetween::Reordered> moves = moves_.in_order();
-    auto next = moves.begin();
-    const auto add_moves = [&](std::size_t node) {
-      for (; next != moves.end() && next->before <= node; ++next)
+    const std::vector<LayoutPlacement::Reordered> layouts = layouts_.in_order();
+    auto next = layouts.begin();
+    const auto add_layouts = [&](std::size_t node) {
+      for (; next != layouts.end() && next->before <= node; ++next)
         schedule.nodes.push_back({NodeKind::operation, next->operation, 1});
     };
     for (std::size_t n = 1; n < nodes_.size(); ++n) {
       const FuseNode& node = nodes_[n];
-      add_moves(n);
+      add_layouts(n);
       if (node.loop != no_index) schedule.nodes.push_back({NodeKind::blocked_loop, node.loop, 1});
       if (node.fusion && !is_alone(node) && !only_picks(node)) {
         schedule.nodes.push_back({NodeKind::fusion, static_cast<std::uint32_t>(node.columns),
@@ -424,7 +425,7 @@ class Fuser {
       for (const std::uint32_t operation : node.operations)
         schedule.nodes.push_back({NodeKind::operation, operation, 1});
     }
-    add_moves(nodes_.size());
+    add_layouts(nodes_.size());
     return schedule;
   }
 
@@ -444,7 +445,7 @@ class Fuser {
   std::size_t first_open_ = 1;                        // fusions before it are in front of a barrier
   std::unordered_map<std::int64_t, std::uint32_t> last_fusion_;  // by number of elements
   OpenMatmuls open_matmuls_;
-  MovesBetween moves_;
+  LayoutPlacement layouts_;
 };
 
 }  // namespace

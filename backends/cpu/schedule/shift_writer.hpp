@@ -123,7 +123,7 @@ class ShiftWriter {
     const ValueId from = taken.parts[0].value;
     std::unordered_map<ValueId, ValueId> known;
     if (is_leading(type, roll.axis)) {
-      known[from] = moved(roll, type, values_[from]);
+      known[from] = rolled(roll, type, values_[from]);
       compute(taken.operations, type, known);
       values_[g_.operations[k].first_output] = known.at(roll.from);
       return;
@@ -191,7 +191,7 @@ class ShiftWriter {
     const Ints around = distance > 0 ? Ints{0, far, 0} : Ints{far, 0, 0};
     return emit(words_.pad, {{"padding_config", IntLists{around}}}, {some, zero(type.dtype())});
   }
-  ValueId moved(const Roll& roll, Type type, ValueId from) {
+  ValueId rolled(const Roll& roll, Type type, ValueId from) {
     Ints first(type.rank(), 0), last(type.shape().begin(), type.shape().end());
     const std::int64_t cut = type.dim(roll.axis) - roll.shift;
     Ints start = first, limit = last;

@@ -26,7 +26,7 @@ namespace {
 constexpr std::int64_t min_shifted_elements = 512, max_elements = std::int64_t{1} << 20;
 // An array of one axis has its elements side by side in any way, and so has a long row.
 constexpr std::int64_t min_of_one_axis = std::int64_t{1} << 16, longest_row = 4096;
-constexpr std::size_t max_shared = 2;     // operations that several moves compute
+constexpr std::size_t max_shared = 2;     // operations that several layout operations compute
 constexpr std::size_t max_taken_in = 12;  // operations
 
 class Shifter {
@@ -34,15 +34,15 @@ class Shifter {
   explicit Shifter(const Graph& graph) : graph_(graph), g_(graph.data()), words_(graph.primitives()) {}
 
   Graph run() {
-    if (!words_.are_there() || graph_.primitives().transform_ops().constant == nullptr || !find_moves())
+    if (!words_.are_there() || graph_.primitives().transform_ops().constant == nullptr || !find_layouts())
       return graph_;
     roots_ = storage_roots(graph_);
     splats_ = find_splats(graph_);
     find_readers();
     find_rows();
     std::map<std::uint32_t, TakenIn> taken;
-    for (const std::uint32_t move : moves_) {
-      if (std::optional<TakenIn> found = take_in(move)) taken.emplace(move, std::move(*found));
+    for (const std::uint32_t layout : layouts_) {
+      if (std::optional<TakenIn> found = take_in(layout)) taken.emplace(layout, std::move(*found));
     }
     if (taken.empty()) return graph_;
     return prune(rebuilt(taken));
@@ -66,14 +66,15 @@ class Shifter {
            type.size() <= max_elements;
   }
 
-  bool find_moves() {
+  bool find_layouts() {
     for (std::uint32_t k = 0; k < g_.operations.size(); ++k) {
       const OperationRecord& record = g_.operations[k];
       if (!is(record, words_.pad) && !is(record, words_.concatenate)) continue;
       if (!fits(g_.types[record.first_output])) continue;
-      if (is(record, words_.pad) ? pads_around(record) : roll_of(graph_, k).has_value()) moves_.push_back(k);
+      if (is(record, words_.pad) ? pads_around(record) : roll_of(graph_, k).has_value())
+        layouts_.push_back(k);
     }
-    return !moves_.empty();
+    return !layouts_.empty();
   }
   // And with no more than there is already, since what is computed there is for nothing.
   bool pads_around(const OperationRecord& record) const {
@@ -83,29 +84,29 @@ class Shifter {
     return 2 * g_.types[operands(record)[0]].size() >= g_.types[record.first_output].size();
   }
 
-  // By value: how often moves and element-wise operations read it, whether anything else does, and whether
-  // anything reads it that is not element-wise.
+  // By value: how often layout operations and element-wise operations read it, whether anything else does,
+  // and whether anything reads it that is not element-wise.
   void find_readers() {
     reads_.resize(g_.types.size());
     others_.resize(g_.types.size());
     read_element_wise_.resize(g_.types.size());
-    moved_.resize(g_.types.size());
-    std::vector<bool> is_move(g_.operations.size(), false);
-    for (const std::uint32_t move : moves_) {
-      is_move[move] = true;
-      if (const std::optional<Roll> roll = roll_of(graph_, move)) {
+    read_by_layout_.resize(g_.types.size());
+    std::vector<bool> is_layout(g_.operations.size(), false);
+    for (const std::uint32_t layout : layouts_) {
+      is_layout[layout] = true;
+      if (const std::optional<Roll> roll = roll_of(graph_, layout)) {
         ++reads_[roll->from];
-        moved_[roll->from] = true;
-        for (const std::uint32_t slice : roll->slices) is_move[slice] = true;
+        read_by_layout_[roll->from] = true;
+        for (const std::uint32_t slice : roll->slices) is_layout[slice] = true;
       }
     }
     for (const ValueId id : g_.outputs) others_[id] = true;
     for (auto k = static_cast<std::uint32_t>(g_.operations.size()); k-- > 0;) {
       const OperationRecord& record = g_.operations[k];
-      if (is_move[k] && !is(record, words_.pad)) continue;  // of a roll
+      if (is_layout[k] && !is(record, words_.pad)) continue;  // of a roll
       const bool cuts = is(record, words_.slice) && !others_[record.first_output];
       for (const ValueId id : operands(record)) {
-        if (is_move[k] || cuts || is_element_wise(record)) {
+        if (is_layout[k] || cuts || is_element_wise(record)) {
           ++reads_[id];
         } else {
           others_[id] = true;
@@ -113,7 +114,7 @@ class Shifter {
         if (is_element_wise(record)) {
           read_element_wise_[id] = true;
         } else {
-          moved_[id] = true;
+          read_by_layout_[id] = true;
         }
       }
     }
@@ -148,37 +149,39 @@ class Shifter {
     }
   }
 
-  std::optional<TakenIn> take_in(std::uint32_t move) {
-    const OperationRecord& record = g_.operations[move];
+  std::optional<TakenIn> take_in(std::uint32_t layout) {
+    const OperationRecord& record = g_.operations[layout];
     const ValueId made = record.first_output;
-    if (!read_element_wise_[made] || moved_[made] || has_rows_[set_of(roots_[made])]) return std::nullopt;
-    const std::optional<Roll> roll = roll_of(graph_, move);
+    if (!read_element_wise_[made] || read_by_layout_[made] || has_rows_[set_of(roots_[made])])
+      return std::nullopt;
+    const std::optional<Roll> roll = roll_of(graph_, layout);
     TakenIn taken;
     if (roll) {
       std::int64_t row = 1;
       for (std::size_t k = roll->axis; k < g_.types[made].rank(); ++k) row *= g_.types[made].dim(k);
       if (row > longest_row) return std::nullopt;
       const ValueId from = array_of(roll->from, reads_[roll->from] > 1, taken.operations);
-      if (is_moved(from)) return std::nullopt;
+      if (is_layout_result(from)) return std::nullopt;
       taken.parts.push_back({from, from, 0, {}});
-      const bool moved_only = taken.operations.empty() && is_leading(g_.types[made], roll->axis);
-      return moved_only ? std::nullopt : std::optional(std::move(taken));
+      const bool layout_only = taken.operations.empty() && is_leading(g_.types[made], roll->axis);
+      return layout_only ? std::nullopt : std::optional(std::move(taken));
     }
     if (is_leading(g_.types[made], g_.types[made].rank() - 1) && g_.types[made].size() < min_of_one_axis)
       return std::nullopt;
     if (!take_in_pad(record, taken)) return std::nullopt;
-    const bool moved_only = taken.operations.empty() && g_.types[made].rank() == 1;
-    return moved_only ? std::nullopt : std::optional(std::move(taken));
+    const bool layout_only = taken.operations.empty() && g_.types[made].rank() == 1;
+    return layout_only ? std::nullopt : std::optional(std::move(taken));
   }
-  // Is it a part of an array, or parts? Fusions read moves of moves where the first one finds its elements.
-  bool is_moved(ValueId id) const {
+  // Is it a part of an array, or parts? Fusions read layout operations of layout operations where the first
+  // one finds its elements.
+  bool is_layout_result(ValueId id) const {
     const auto maker = graph_.producer(roots_[id]);
     if (!maker) return false;
     const OperationRecord& record = g_.operations[*maker];
     return is(record, words_.slice) || is(record, words_.pad) || is(record, words_.concatenate) ||
            record.op->primitive->has_trait(Trait::repeats);
   }
-  // May the moves that read it compute it themselves?
+  // May the layout operations that read it compute it themselves?
   bool may_take(const OperationRecord& record, DType dtype) const {
     const ValueId made = record.first_output;
     const bool fits = g_.types[made].dtype() == dtype || is_bool(g_.types[made].dtype());
@@ -239,7 +242,7 @@ class Shifter {
         if (!distance) return false;
         TakenIn::Part part{id, from, *distance, {}};
         part.from = array_of(from, true, part.before);
-        if (is_moved(part.from)) return false;
+        if (is_layout_result(part.from)) return false;
         taken.parts.push_back(std::move(part));
         continue;
       }
@@ -284,9 +287,9 @@ class Shifter {
   const GraphData& g_;
   const ShiftWords words_;
   std::vector<ValueId> roots_, splats_;  // by value
-  std::vector<std::uint32_t> moves_;
+  std::vector<std::uint32_t> layouts_;
   std::vector<std::uint32_t> reads_;
-  std::vector<bool> others_, read_element_wise_, moved_, has_rows_;
+  std::vector<bool> others_, read_element_wise_, read_by_layout_, has_rows_;
   std::vector<ValueId> sets_;
 };
 

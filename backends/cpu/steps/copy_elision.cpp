@@ -2,7 +2,7 @@
 // their readers can access the original elements. Readers are other layout operations and matmuls; a matmul
 // may also write its result in the layout of a later layout operation.
 //
-// Note [Moves]: the result of a layout operation is elided if all its readers are layout operations or
+// Note [Copy elision]: the result of a layout operation is elided if all its readers are layout operations or
 // matmuls, and the layout operations copy each element at most once. Their contiguous runs must have a
 // minimum length, and be as long as those of the elided copy; lengths beyond a limit count as equal. Runs are
 // along the last axis, or along all axes that continue it; either measure suffices. Elision is refused if it
@@ -34,35 +34,35 @@ namespace {
 constexpr std::size_t max_readers = 64;  // looked at for one value
 
 // A copy or matmul with other operands or results than its node, or a fusion that has nothing left to do.
-struct MoveStep {
+struct LayoutStep {
   std::size_t node = 0;           // its position in the schedule
   std::vector<ValueId> operands;  // roots
   std::vector<ValueId> results;
   Plan plan;  // without `run` if nothing is left to do
 };
-struct Moves {
+struct ElidedCopies {
   std::vector<std::uint32_t> elided;  // operations whose results are elided, or written by matmuls
-  std::vector<MoveStep> steps;
+  std::vector<LayoutStep> steps;
 };
 
-class MoveFinder {
+class CopyElider {
  public:
-  explicit MoveFinder(const StepGraph& steps)
+  explicit CopyElider(const StepGraph& steps)
       : steps_(steps),
         program_(steps.program()),
         graph_(steps.graph()),
         unmade_(program_),
         matmuls_(steps.call_site().fixed.empty()) {}
 
-  Moves find() {
+  ElidedCopies find() {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
-    std::vector<std::size_t> movers, matmuls;  // positions
+    std::vector<std::size_t> layouts, matmuls;  // positions
     for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
       if (nodes[i].kind != NodeKind::operation) continue;
-      if (is_move(nodes[i].index)) movers.push_back(i);
+      if (is_layout(nodes[i].index)) layouts.push_back(i);
       if (is_matmul(nodes[i].index)) matmuls.push_back(i);
     }
-    if (movers.empty() || movers.size() + matmuls.size() < 2) return {};
+    if (layouts.empty() || layouts.size() + matmuls.size() < 2) return {};
     for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) {
       for (const ValueId id : steps_.at(i).values.operands) readers_[id].push_back(i);
     }
@@ -73,62 +73,62 @@ class MoveFinder {
         if (nodes[k].kind == NodeKind::operation) node_of_[nodes[k].index] = i;
       }
     }
-    find_moved(movers);
-    Moves moves;
-    for (const std::size_t i : movers) {
+    find_copied(layouts);
+    ElidedCopies copies;
+    for (const std::size_t i : layouts) {
       const std::uint32_t index = nodes[i].index;
       std::optional<ConcatMap> parts = unmade_.result_of(index);
       if (!parts) continue;
       unmade_.add(graph_.operation(index).output(), std::move(*parts));
       if (can_leave_out(index)) {
-        moves.elided.push_back(index);
+        copies.elided.push_back(index);
       } else {
         unmade_.remove(graph_.operation(index).output());
       }
     }
-    for (const std::size_t i : movers) {
+    for (const std::size_t i : layouts) {
       const std::uint32_t index = nodes[i].index;
       if (unmade_.contains(graph_.operation(index).output())) continue;
-      if (make_in_place(i, moves)) {
-        moves.elided.push_back(index);
+      if (make_in_place(i, copies)) {
+        copies.elided.push_back(index);
       } else if (reads_left_out(index)) {
-        moves.steps.push_back(step_of(i));
+        copies.steps.push_back(step_of(i));
       }
     }
     for (const std::size_t i : matmuls) {
-      if (reads_left_out(nodes[i].index) || targets_.count(i) != 0) moves.steps.push_back(matmul_step(i));
+      if (reads_left_out(nodes[i].index) || targets_.count(i) != 0) copies.steps.push_back(matmul_step(i));
     }
-    return moves;
+    return copies;
   }
 
  private:
-  bool is_move(std::uint32_t index) const {
+  bool is_layout(std::uint32_t index) const {
     return has_concat_map(graph_, index) && steps_.can_replan(index);
   }
   bool is_matmul(std::uint32_t index) const {
     return matmuls_ && is_any_of(graph_.operation(index), prim::dot_general) && steps_.can_replan(index);
   }
-  // Bytes of what moves make for others, by what it comes from.
-  void find_moved(const std::vector<std::size_t>& movers) {
+  // Bytes of what layout operations make for others, by what it comes from.
+  void find_copied(const std::vector<std::size_t>& layouts) {
     if (!matmuls_) return;
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
-    const auto moves = [&](std::size_t node) {
-      return nodes[node].kind == NodeKind::operation && is_move(nodes[node].index);
+    const auto copies = [&](std::size_t node) {
+      return nodes[node].kind == NodeKind::operation && is_layout(nodes[node].index);
     };
-    for (const std::size_t i : movers) {
+    for (const std::size_t i : layouts) {
       const ValueId made = graph_.operation(nodes[i].index).output();
       std::optional<ConcatMap> parts = unmade_.result_of(nodes[i].index);
       if (!parts) continue;
       const auto readers = readers_.find(made);
-      if (readers != readers_.end() && std::any_of(readers->second.begin(), readers->second.end(), moves)) {
+      if (readers != readers_.end() && std::any_of(readers->second.begin(), readers->second.end(), copies)) {
         unmade_.add(made, std::move(*parts));
       } else if (parts->size() == 1) {
-        moved_[(*parts)[0].map.source] += graph_.type(made).bytes();
+        copied_[(*parts)[0].map.source] += graph_.type(made).bytes();
       }
     }
     unmade_.clear();
   }
-  // See Note [Moves]; what it is made of is known.
+  // See Note [Copy elision]; what it is made of is known.
   bool can_leave_out(std::uint32_t index) const {
     const ValueId made = graph_.operation(index).output();
     const auto readers = readers_.find(made);
@@ -144,8 +144,8 @@ class MoveFinder {
     }
     std::size_t max_kept = type_made.bytes();
     if (unmade_.at(made).size() == 1) {
-      const auto moved = moved_.find(unmade_.at(made)[0].map.source);
-      if (moved != moved_.end() && kept <= steps_.max_kept()) max_kept = std::max(max_kept, moved->second);
+      const auto copied = copied_.find(unmade_.at(made)[0].map.source);
+      if (copied != copied_.end() && kept <= steps_.max_kept()) max_kept = std::max(max_kept, copied->second);
     }
     if (kept > 2 * max_kept) return false;
     std::int64_t copied = 0;
@@ -155,7 +155,7 @@ class MoveFinder {
         if (!plan_matmul(node, {})) return false;
         continue;
       }
-      if (at.kind != NodeKind::operation || !is_move(at.index)) return false;
+      if (at.kind != NodeKind::operation || !is_layout(at.index)) return false;
       const Operation reader = graph_.operation(at.index);
       const Type type = graph_.type(reader.output());
       const std::optional<ConcatMap> parts = unmade_.result_of(at.index);
@@ -176,18 +176,18 @@ class MoveFinder {
 
   // Where a matmul's result goes.
   struct Target {
-    ValueId made = no_index;  // of what a move would make
+    ValueId made = no_index;  // of what a layout operation would make
     bool first = false;       // of those that make it
     AccessMap places;
     bool add_zero = false;
   };
-  std::optional<MoveStep> plan_matmul(std::size_t node, const Target& target) const {
+  std::optional<LayoutStep> plan_matmul(std::size_t node, const Target& target) const {
     const Operation operation = graph_.operation(program_.schedule().nodes[node].index);
     const Op op = operation.op();
     const std::array in{graph_.type(operation.inputs()[0]), graph_.type(operation.inputs()[1])};
     const std::array out{graph_.type(operation.output())};
     MatmulOperands places;
-    MoveStep step{node, {}, steps_.at(node).values.results, {}};
+    LayoutStep step{node, {}, steps_.at(node).values.results, {}};
     for (std::size_t i = 0; i < 2; ++i) {
       std::optional<AccessMap> view = unmade_.view_of(operation.inputs()[i]);
       if (!view) return std::nullopt;
@@ -206,21 +206,21 @@ class MoveFinder {
     if (!step.plan) return std::nullopt;
     return step;
   }
-  MoveStep matmul_step(std::size_t node) const {
+  LayoutStep matmul_step(std::size_t node) const {
     const auto target = targets_.find(node);
     return *plan_matmul(node, target == targets_.end() ? Target{} : target->second);
   }
 
-  // Does nothing else than that move read the value, by way of what is left out perhaps?
-  bool is_read_by(std::size_t mover, ValueId id) const {
+  // Does nothing else than that layout operation read the value, by way of what is left out perhaps?
+  bool is_read_by(std::size_t layout, ValueId id) const {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
     std::vector<ValueId> values = {id};
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto readers = readers_.find(values[i]);
       if (readers == readers_.end() || values.size() + readers->second.size() > max_readers) return false;
       for (const std::size_t node : readers->second) {
-        if (node == mover) continue;
-        if (nodes[node].kind != NodeKind::operation || !is_move(nodes[node].index)) return false;
+        if (node == layout) continue;
+        if (nodes[node].kind != NodeKind::operation || !is_layout(nodes[node].index)) return false;
         const ValueId made = graph_.operation(nodes[node].index).output();
         if (!unmade_.contains(made)) return false;
         values.push_back(made);
@@ -255,9 +255,9 @@ class MoveFinder {
                                              [](std::byte b) { return b == std::byte{0}; });
   }
   // See Note [Results in place].
-  bool make_in_place(std::size_t mover, Moves& moves) {
+  bool make_in_place(std::size_t layout, ElidedCopies& copies) {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
-    const std::uint32_t index = nodes[mover].index;
+    const std::uint32_t index = nodes[layout].index;
     const ValueId made = graph_.operation(index).output();
     const std::optional<ConcatMap> parts = matmuls_ ? unmade_.result_of(index) : std::nullopt;
     if (!parts || parts->size() > max_pieces || graph_.type(made).bytes() > steps_.max_kept()) return false;
@@ -267,7 +267,7 @@ class MoveFinder {
     for (const ConcatPiece& part : *parts) {
       ValueId from = part.map.source;
       std::size_t node = node_of(from);
-      if (node == nodes.size() || !is_read_by(mover, from)) return false;
+      if (node == nodes.size() || !is_read_by(layout, from)) return false;
       bool add_zero = false;
       if (const std::optional<ValueId> summand = with_zero_added(node, from)) {
         const auto readers = readers_.find(*summand);
@@ -311,12 +311,12 @@ class MoveFinder {
         return false;
     }
     targets_.insert(targets.begin(), targets.end());
-    for (const std::size_t fusion : fusions) moves.steps.push_back({fusion, {}, {}, {}});
+    for (const std::size_t fusion : fusions) copies.steps.push_back({fusion, {}, {}, {}});
     return true;
   }
-  MoveStep step_of(std::size_t node) const {
+  LayoutStep step_of(std::size_t node) const {
     const std::uint32_t index = program_.schedule().nodes[node].index;
-    MoveStep step{node, {}, steps_.at(node).values.results, {}};
+    LayoutStep step{node, {}, steps_.at(node).values.results, {}};
     step.plan = plan_concat_copy(*unmade_.result_of(index), graph_.type(graph_.operation(index).output()),
                                  steps_.options().threads, step.operands);
     return step;
@@ -329,7 +329,7 @@ class MoveFinder {
   const bool matmuls_;                // may matmuls take part? Not those that prepare fixed operands
   std::vector<std::size_t> node_of_;  // by operation
   std::unordered_map<ValueId, std::vector<std::size_t>> readers_;  // of no outputs
-  std::unordered_map<ValueId, std::size_t> moved_;                 // see find_moved
+  std::unordered_map<ValueId, std::size_t> copied_;                // see find_copied
   std::unordered_map<std::size_t, Target> targets_;                // by node: of matmuls
 };
 
@@ -337,14 +337,14 @@ class MoveFinder {
 
 void copy_elision(StepGraph& steps) {
   if (!steps.has_composites() || steps.custom_kernels() || steps.options().depth > 0) return;
-  Moves moves = MoveFinder(steps).find();
-  for (const std::uint32_t index : moves.elided) steps.absorb(index);
-  for (MoveStep& moved : moves.steps) {
-    Step& step = steps.at(moved.node);
-    step.values.operands = std::move(moved.operands);
-    step.values.results = std::move(moved.results);
-    if (moved.plan) {
-      step.plan = std::make_unique<const Plan>(std::move(moved.plan));
+  ElidedCopies copies = CopyElider(steps).find();
+  for (const std::uint32_t index : copies.elided) steps.absorb(index);
+  for (LayoutStep& changed : copies.steps) {
+    Step& step = steps.at(changed.node);
+    step.values.operands = std::move(changed.operands);
+    step.values.results = std::move(changed.results);
+    if (changed.plan) {
+      step.plan = std::make_unique<const Plan>(std::move(changed.plan));
     } else {
       step.absorbed = true;
     }

@@ -24,7 +24,7 @@ namespace {
 // cache.
 constexpr std::size_t min_gathered = std::size_t{1} << 16;
 
-bool is_move(const Graph& graph, std::uint32_t operation) {
+bool is_layout(const Graph& graph, std::uint32_t operation) {
   return is_any_of(graph.operation(operation), prim::slice, prim::pad, prim::broadcast_in_dim, prim::iota) ||
          passes::roll_of(graph, operation);
 }
@@ -61,7 +61,7 @@ LoadFinder::LoadFinder(StepGraph& steps)
     : program_(steps.program()), graph_(steps.graph()), by_fusions_(graph_.num_values()) {
   const std::vector<std::uint32_t> readers = steps.count_readers();
   std::vector<std::uint32_t> reading(graph_.num_values(), 0);  // readers that can do without the value
-  std::vector<std::uint32_t> moves;
+  std::vector<std::uint32_t> layouts;
   steps.for_each([&](std::size_t i) {
     if (!steps.is_loop_fusion(i)) return;
     for (const ValueId id : steps.at(i).values.operands) {
@@ -73,32 +73,32 @@ LoadFinder::LoadFinder(StepGraph& steps)
     if (!steps.is_unchanged(k) || steps.reads_accumulator(k)) continue;
     const OperationRecord& record = graph_.data().operations[k];
     if (record.num_outputs != 1 || reading[record.first_output] == 0 ||
-        reading[record.first_output] != readers[record.first_output] || !is_move(graph_, k))
+        reading[record.first_output] != readers[record.first_output] || !is_layout(graph_, k))
       continue;
-    moves.push_back(k);
+    layouts.push_back(k);
     for (const ValueId id : steps.at(steps.position_of(k)).values.operands) ++reading[id];
   }
-  for (std::size_t i = moves.size(); i-- > 0;) add(moves[i]);
+  for (std::size_t i = layouts.size(); i-- > 0;) add(layouts[i]);
 }
 
 void LoadFinder::add(std::uint32_t operation) {
-  const Operation move = graph_.operation(operation);
-  const ValueId made = move.output();
+  const Operation layout = graph_.operation(operation);
+  const ValueId made = layout.output();
   Unmade value = unmade(operation);
   // A value that no fusion reads itself needs no map that can be read, such as a slice of a roll.
-  const bool fits = by_fusions_[made] > 0 ? can_read(made, value) : value.map || move.num_inputs() > 0;
+  const bool fits = by_fusions_[made] > 0 ? can_read(made, value) : value.map || layout.num_inputs() > 0;
   if (fits) {
     unmade_.emplace(made, std::move(value));
   } else {
-    for (const ValueId id : move.inputs()) materialize(id);
+    for (const ValueId id : layout.inputs()) materialize(id);
   }
 }
 
 LoadFinder::Unmade LoadFinder::unmade(std::uint32_t operation) const {
-  const Operation move = graph_.operation(operation);
-  if (move.num_inputs() == 0) return {no_index, compose(graph_, operation, {})};
+  const Operation layout = graph_.operation(operation);
+  if (layout.num_inputs() == 0) return {no_index, compose(graph_, operation, {})};
   const std::optional<passes::Roll> roll = passes::roll_of(graph_, operation);
-  const ValueId operand = roll ? roll->from : move.inputs()[0];
+  const ValueId operand = roll ? roll->from : layout.inputs()[0];
   const ValueId root = program_.roots()[operand];
   const auto found = unmade_.find(root);
   if (found == unmade_.end())

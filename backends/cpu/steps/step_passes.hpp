@@ -25,7 +25,8 @@ void gather_prologues(StepGraph& steps);
 void fused_loads(StepGraph& steps);
 /// x + c AB in the matmul's tiles: see Note [Updates] in matmul/matmul_epilogue.hpp.
 void matmul_epilogues(StepGraph& steps);
-/// Layout operations and matmuls read and write through access maps: see Note [Moves] in copy_elision.cpp.
+/// Layout operations and matmuls read and write through access maps: see Note [Copy elision] in
+/// copy_elision.cpp.
 void copy_elision(StepGraph& steps);
 /// Operations that change some elements of an array update it in place: see Note [Scattered] in
 /// inplace_updates.cpp.

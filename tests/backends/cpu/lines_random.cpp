@@ -37,7 +37,7 @@ class LinesGraph {
       } else if (one_in(4)) {
         roll_back();
       } else {
-        move();
+        layout();
       }
       for (std::size_t j = below(5); j-- > 0;) compute();
     }
@@ -124,7 +124,7 @@ class LinesGraph {
   }
 
   // Another value of the shape: a slice of a larger one, or a padded smaller one, or both.
-  void move() {
+  void layout() {
     const std::size_t rank = shape_.size();
     Ints low(rank), high(rank), step(rank, 1), dims(rank);
     if (one_in(2)) {
@@ -302,7 +302,7 @@ TEST_CASE("[lines] an addition in place of a scan or a loop is added once") {
   }
 }
 
-TEST_CASE("[lines] chains of moves that no fusion lacks give the bits of each of them") {
+TEST_CASE("[lines] chains of layout operations that no fusion lacks give the bits of each of them") {
   if (units().empty()) return;
   constexpr std::int64_t rows = 250, columns = 190;
   const Shape shape{rows, columns};
@@ -399,7 +399,7 @@ TEST_CASE(
   CHECK(peak_of(backward.build({sum})) < 8 * rows * columns + 300000);
 }
 
-TEST_CASE("[lines] moves of moves take no memory") {
+TEST_CASE("[lines] layout operations of layout operations take no memory") {
   if (units().empty()) return;
   constexpr std::int64_t rows = 512, columns = 700, bytes = 8 * rows * columns, blocks = 400000;
   const auto rolled = [](Value x, std::int64_t axis, std::int64_t by) {

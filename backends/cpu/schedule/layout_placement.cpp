@@ -1,5 +1,5 @@
-// moves_between.cpp - see moves_between.hpp.
-#include "cpu/schedule/moves_between.hpp"
+// layout_placement.cpp - see layout_placement.hpp.
+#include "cpu/schedule/layout_placement.hpp"
 
 #include "cpu/is_any_of.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -7,12 +7,12 @@
 
 namespace tidu::passes {
 
-bool MovesBetween::moves(const Graph& graph, std::uint32_t operation) {
+bool LayoutPlacement::is_layout(const Graph& graph, std::uint32_t operation) {
   return is_any_of(graph.operation(operation), prim::slice, prim::pad, prim::broadcast_in_dim, prim::iota) ||
          roll_of(graph, operation).has_value();
 }
 
-std::vector<MovesBetween::Reordered> MovesBetween::in_order() const {
+std::vector<LayoutPlacement::Reordered> LayoutPlacement::in_order() const {
   std::vector<Reordered> places = places_;
   // What others of these read stands no later than they do.
   for (std::size_t i = places.size(); i-- > 0;) {

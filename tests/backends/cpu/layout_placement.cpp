@@ -52,7 +52,7 @@ Value padded(const Value& x, std::int64_t before, std::int64_t after) {
 
 }  // namespace
 
-TEST_CASE("[moves between] sums of rolled values are one fusion, in whatever order they are written") {
+TEST_CASE("[layout placement] sums of rolled values are one fusion, in whatever order they are written") {
   const Type type(f64, {rows, columns});
   const std::string moves = "slice slice concatenate slice slice concatenate slice slice concatenate";
   SUBCASE("each before the sum that needs it") {
@@ -80,7 +80,7 @@ TEST_CASE("[moves between] sums of rolled values are one fusion, in whatever ord
   }
 }
 
-TEST_CASE("[moves between] layout operations run after their operand and before all their readers") {
+TEST_CASE("[layout placement] layout operations run after their operand and before all their readers") {
   GraphBuilder builder("f");
   const Value x = builder.input("x", {f64, {rows, columns}}), y = builder.input("y", {f64, {rows, columns}});
   SUBCASE("of the result of the fusion") {
@@ -118,7 +118,7 @@ TEST_CASE("[moves between] layout operations run after their operand and before 
 }
 
 // Whatever is drawn, no value is read before it is made or after it is overwritten.
-TEST_CASE("[moves between] random graphs of layout operations, sums, reductions and others between") {
+TEST_CASE("[layout placement] random graphs of layout operations, sums, reductions and others between") {
   for (std::uint64_t seed = 0; seed < scaled(300); ++seed) {
     CAPTURE(seed);
     std::mt19937_64 random(seed);

@@ -1,5 +1,5 @@
-// moves_between.hpp - MovesBetween: placement of layout operations between fusions, so that they do not
-// separate operations that could fuse: see Note [Moves between] in fuse.cpp.
+// layout_placement.hpp - LayoutPlacement: placement of layout operations between fusions, so that they do not
+// separate operations that could fuse: see Note [Layout placement] in fuse.cpp.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace tidu::passes {
 /// Slices, pads, iotas, broadcasts and rolls whose readers are element-wise operations or other members of
 /// this set. Each is scheduled before one node: at its position in the graph, or before the first node that
 /// reads it if that is earlier.
-class MovesBetween {
+class LayoutPlacement {
  public:
   /// Collects the members from a plan's items. `reads_lines(record)`: may the operation be in a fusion?
   template <class ReadsLines>
-  MovesBetween(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats,
-               const LoopPlan& plan, const ReadsLines& reads_lines)
+  LayoutPlacement(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats,
+                  const LoopPlan& plan, const ReadsLines& reads_lines)
       : graph_(graph), roots_(roots), found_(graph.num_operations()), at_(graph.num_values(), no_index) {
     std::vector<bool> read(graph.num_values());
     for (std::size_t i = plan.items.size(); i-- > 0;) {
@@ -28,7 +28,7 @@ class MovesBetween {
       const OperationRecord& record = graph.data().operations[operation];
       const bool lines = reads_lines(record);
       if (!lines) {
-        if (record.num_outputs != 1 || !read[record.first_output] || !moves(graph, operation)) continue;
+        if (record.num_outputs != 1 || !read[record.first_output] || !is_layout(graph, operation)) continue;
         found_[operation] = true;
       }
       for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
@@ -61,7 +61,7 @@ class MovesBetween {
   std::vector<Reordered> in_order() const;
 
  private:
-  static bool moves(const Graph& graph, std::uint32_t operation);
+  static bool is_layout(const Graph& graph, std::uint32_t operation);
 
   const Graph& graph_;
   const std::vector<ValueId>& roots_;

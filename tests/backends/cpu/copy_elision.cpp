@@ -33,7 +33,7 @@ Value in_fusion(GraphBuilder& g) {
 }
 
 // Returns how many steps were spared.
-std::size_t check_moves(const Graph& graph, std::mt19937_64& random, const std::string& what) {
+std::size_t check_copies(const Graph& graph, std::mt19937_64& random, const std::string& what) {
   std::vector<Tensor> inputs;
   for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {}, random));
   const auto expected = reference().run(graph, std::span<const Tensor>(inputs));
@@ -54,7 +54,7 @@ T pick_one(const std::vector<T>& from, std::mt19937_64& random) {
   return from[std::uniform_int_distribution<std::size_t>(0, from.size() - 1)(random)];
 }
 
-Value random_move(const std::vector<Value>& values, std::mt19937_64& random) {
+Value random_layout(const std::vector<Value>& values, std::mt19937_64& random) {
   const Value x = pick_one(values, random);
   const std::size_t rank = x.shape().size();
   const auto up_to = [&](std::int64_t most) {
@@ -93,7 +93,7 @@ Value random_move(const std::vector<Value>& values, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("[moves] heads are copied from where they lie, and to where they belong") {
+TEST_CASE("[copy elision] heads are copied from where they lie, and to where they belong") {
   std::mt19937_64 random(1);
   for (const DType dtype : {bool_, i32, i64, f16, f32, f64, c64, c128}) {
     GraphBuilder g("heads");
@@ -107,11 +107,13 @@ TEST_CASE("[moves] heads are copied from where they lie, and to where they belon
     results.push_back(ops::transpose(ops::concatenate(parts, 0), {1, 3, 0, 2, 4}));
     // Lines are of 8 elements; those of 8 bytes are copied as they were.
     const std::size_t spared = dtype == bool_ ? 0 : 2;
-    CHECK(check_moves(g.build(results), random, detail::str(dtype)) == spared);
+    CHECK(check_copies(g.build(results), random, detail::str(dtype)) == spared);
   }
 }
 
-TEST_CASE("[moves] outputs, and values that are read by other operations or more than once, stay in memory") {
+TEST_CASE(
+    "[copy elision] outputs, and values that are read by other operations or more than once, stay in "
+    "memory") {
   std::mt19937_64 random(2);
   enum { alone, output, added, twice, reshaped, transposed };
   for (const auto way : {alone, output, added, twice, reshaped, transposed}) {
@@ -124,31 +126,31 @@ TEST_CASE("[moves] outputs, and values that are read by other operations or more
     if (way == twice) results.push_back(ops::slice(moved, {0, 0, 0}, {5, 12, 15}, {}));
     if (way == reshaped) results.push_back(ops::slice(ops::reshape(moved, {60, 16}), {3, 0}, {9, 16}, {}));
     if (way == transposed) results[1] = ops::transpose(moved, {2, 0, 1});
-    CHECK(check_moves(g.build(results), random, detail::str(int{way})) == (way == alone ? 1 : 0));
+    CHECK(check_copies(g.build(results), random, detail::str(int{way})) == (way == alone ? 1 : 0));
   }
 }
 
-TEST_CASE("[moves] slices in steps begin where they do") {
+TEST_CASE("[copy elision] slices in steps begin where they do") {
   std::mt19937_64 random(6);
   GraphBuilder g("steps");
   const Value x = g.input("x", Type(f64, {9, 12, 16}));
   const Value some = ops::slice(x, {1, 2, 3}, {9, 12, 16}, {2, 3, 1});
   const Graph graph = g.build({in_fusion(g), ops::transpose(some, {1, 0, 2})});
-  CHECK(check_moves(graph, random, "steps") == 1);
+  CHECK(check_copies(graph, random, "steps") == 1);
 }
 
-TEST_CASE("[moves] axes that go on where the last one ends make lines longer") {
+TEST_CASE("[copy elision] axes that go on where the last one ends make lines longer") {
   std::mt19937_64 random(7);
   for (const std::int64_t pairs : {1, 2, 16}) {
     GraphBuilder g("pairs");
     const Value x = g.input("x", Type(f32, {7, 9, pairs, 2}));
     const Value moved = ops::transpose(x, {1, 0, 2, 3});
     const Graph graph = g.build({in_fusion(g), ops::slice(moved, {2, 0, 0, 0}, {9, 7, pairs, 2}, {})});
-    CHECK(check_moves(graph, random, detail::str(pairs)) == (pairs == 1 ? 0 : 1));
+    CHECK(check_copies(graph, random, detail::str(pairs)) == (pairs == 1 ? 0 : 1));
   }
 }
 
-TEST_CASE("[moves] the operand of a copy stays in its buffer until then") {
+TEST_CASE("[copy elision] the operand of a copy stays in its buffer until then") {
   std::mt19937_64 random(4);
   GraphBuilder g("lives");
   const Type type(f64, {12, 5, 16});
@@ -166,10 +168,10 @@ TEST_CASE("[moves] the operand of a copy stays in its buffer until then") {
     results.push_back(ops::slice(each, {1, 2, 3}, {4, 12, 16}, {}));
   }
   results.push_back(w);
-  CHECK(check_moves(g.build(results), random, "lives") == moved.size());
+  CHECK(check_copies(g.build(results), random, "lives") == moved.size());
 }
 
-TEST_CASE("[moves] random moves of moves give the reference's elements") {
+TEST_CASE("[copy elision] random layout operations of layout operations give the reference's elements") {
   std::mt19937_64 random(3);
   std::size_t spared = 0;
   for (std::size_t i = 0; i < scaled(300); ++i) {
@@ -188,7 +190,7 @@ TEST_CASE("[moves] random moves of moves give the reference's elements") {
       const std::vector<Value> from =
           k % 3 == 0 ? values
                      : std::vector<Value>(values.end() - static_cast<std::ptrdiff_t>(some), values.end());
-      const Value made = random_move(from, random);
+      const Value made = random_layout(from, random);
       std::int64_t size = 1;
       for (std::size_t axis = 0; axis < made.shape().size(); ++axis) size *= made.shape()[axis];
       if (size > 20000) break;
@@ -196,7 +198,7 @@ TEST_CASE("[moves] random moves of moves give the reference's elements") {
       if (k % 4 == 3) results.push_back(made);
     }
     results.push_back(values.back());
-    spared += check_moves(g.build(results), random, detail::str("number ", i));
+    spared += check_copies(g.build(results), random, detail::str("number ", i));
   }
   CHECK(spared > scaled(300) / 10);
 }
