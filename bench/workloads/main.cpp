@@ -225,7 +225,7 @@ Workload make(const Registry& registry, const std::string& name, const Setting& 
 tidu::ProgramOptions without(const std::string& names) {
   tidu::ProgramOptions options;
   const std::pair<const char*, bool*> others[] = {{"merge_loops", &options.merge_loops},
-                                                  {"offset_views", &options.shift},
+                                                  {"offset_views", &options.offset_views},
                                                   {"tiling", &options.block},
                                                   {"grouped_matmuls", &options.grouped_matmuls},
                                                   {"in_place", &options.in_place},

@@ -19,9 +19,9 @@ Program::Program() {
 Program Program::make(const Graph& graph, const Options& options, const ConstantEvaluator& evaluate) {
   auto data = std::make_shared<Data>();
   data->options = options;
-  GraphPass shift;
-  if (options.fuse && options.shift) shift = passes::moves_as_shifts;
-  data->graph = optimize(graph, options, evaluate, shift);
+  GraphPass offset_views;
+  if (options.fuse && options.offset_views && options.shift) offset_views = passes::offset_views;
+  data->graph = optimize(graph, options, evaluate, offset_views);
   std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);
   data->roots = passes::storage_roots(data->graph);
   data->splats = passes::find_splats(data->graph);

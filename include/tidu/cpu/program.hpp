@@ -36,6 +36,8 @@ struct ProgramOptions : OptimizeOptions {
   bool group_products = true;
   /// Turn pads and rolls that element-wise operations read into offset views of whole arrays and a select,
   /// together with the element-wise work on slices before them. Part of `fuse`.
+  bool offset_views = true;
+  /// The former name of `offset_views`, deprecated: the pass runs if both are true.
   bool shift = true;
   /// Maximum bytes of the values of a block, which should fit in a core's cache.
   std::size_t block_bytes = std::size_t{1} << 20;

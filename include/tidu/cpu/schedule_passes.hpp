@@ -18,10 +18,14 @@
 namespace tidu::passes {
 
 /// Offset views: rewrites pads of slices (with the element-wise work between them) and rolls to operations on
-/// whole flat arrays at an offset, followed by a select: see Note [Shifts] in shifts.cpp. Applies only if
-/// element-wise operations read the result, and no row fusion does. Returns the graph itself if there is no
-/// such pad or roll, or if its set lacks the primitives. Linear in the size of the graph.
-Graph moves_as_shifts(const Graph& graph);
+/// whole flat arrays at an offset, followed by a select: see Note [Offset views] in offset_views.cpp. Applies
+/// only if element-wise operations read the result, and no row fusion does. Returns the graph itself if there
+/// is no such pad or roll, or if its set lacks the primitives. Linear in the size of the graph.
+Graph offset_views(const Graph& graph);
+/// The former name of offset_views.
+[[deprecated("use offset_views")]] inline Graph moves_as_shifts(const Graph& graph) {
+  return offset_views(graph);
+}
 
 /// The graph's operations with those of each tiled loop replaced by the loop, in order.
 struct LoopPlan {

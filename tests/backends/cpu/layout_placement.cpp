@@ -21,7 +21,7 @@ constexpr std::int64_t rows = 96, columns = 80;
 // Nodes of the schedule: names of operations, those of a fusion in brackets.
 std::string nodes_of(const Graph& graph) {
   ProgramOptions options;
-  options.simplify = options.shift = false;
+  options.simplify = options.offset_views = false;
   const Program program = Program::make(graph, options);
   passes::verify_plan(program.graph(), program.schedule(), program.plan());
   const std::vector<ScheduleNode>& nodes = program.schedule().nodes;

@@ -295,7 +295,7 @@ CpuOptions regrouped_options(std::size_t kind, VectorUnits units, std::uint64_t 
   if (kind == 1) program.block = false;
   if (kind == 2) program.simplify = false;
   if (kind == 3) program.loop_bytes = 0, program.block_bytes = std::size_t{1} << (9 + some % 8);
-  if (kind == 4) program.fuse = program.shift = some % 2 == 0;
+  if (kind == 4) program.fuse = program.offset_views = some % 2 == 0;
   return options;
 }
 

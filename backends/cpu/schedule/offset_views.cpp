@@ -1,6 +1,6 @@
-// shifts.cpp - pads of slices, and rolls, as shifts of all elements.
+// offset_views.cpp - pads of slices, and rolls, as offset views of flat arrays.
 //
-// Note [Shifts]: of an array whose elements lie one behind the other, what is sliced along any axes and
+// Note [Offset views]: of an array whose elements lie one behind the other, what is sliced along any axes and
 // padded to the array's shape again is, but for the padding, the array moved by one distance; and what is
 // rolled along an axis is the array moved by two distances, one of which holds where the axis begins anew. So
 // element-wise work on such parts may be done on all elements, as on an array of one axis, of which those
@@ -15,7 +15,7 @@
 #include <numeric>
 
 #include "cpu/schedule/cheap.hpp"
-#include "cpu/schedule/shift_writer.hpp"
+#include "cpu/schedule/offset_view_writer.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/optimizer/passes.hpp"
 
@@ -23,18 +23,18 @@ namespace tidu::passes {
 namespace {
 
 // Below, operations run one by one; above, what says which elements count, a byte for each, takes its time.
-constexpr std::int64_t min_shifted_elements = 512, max_elements = std::int64_t{1} << 20;
+constexpr std::int64_t min_flat_elements = 512, max_elements = std::int64_t{1} << 20;
 // An array of one axis has its elements side by side in any way, and so has a long row.
 constexpr std::int64_t min_of_one_axis = std::int64_t{1} << 16, longest_row = 4096;
 constexpr std::size_t max_shared = 2;     // operations that several layout operations compute
 constexpr std::size_t max_taken_in = 12;  // operations
 
-class Shifter {
+class OffsetViewPass {
  public:
-  explicit Shifter(const Graph& graph) : graph_(graph), g_(graph.data()), words_(graph.primitives()) {}
+  explicit OffsetViewPass(const Graph& graph) : graph_(graph), g_(graph.data()), ops_(graph.primitives()) {}
 
   Graph run() {
-    if (!words_.are_there() || graph_.primitives().transform_ops().constant == nullptr || !find_layouts())
+    if (!ops_.are_there() || graph_.primitives().transform_ops().constant == nullptr || !find_layouts())
       return graph_;
     roots_ = storage_roots(graph_);
     splats_ = find_splats(graph_);
@@ -62,17 +62,16 @@ class Shifter {
   }
   // What selects are generated for.
   static bool fits(Type type) {
-    return (type.dtype() == f32 || type.dtype() == f64) && type.size() >= min_shifted_elements &&
+    return (type.dtype() == f32 || type.dtype() == f64) && type.size() >= min_flat_elements &&
            type.size() <= max_elements;
   }
 
   bool find_layouts() {
     for (std::uint32_t k = 0; k < g_.operations.size(); ++k) {
       const OperationRecord& record = g_.operations[k];
-      if (!is(record, words_.pad) && !is(record, words_.concatenate)) continue;
+      if (!is(record, ops_.pad) && !is(record, ops_.concatenate)) continue;
       if (!fits(g_.types[record.first_output])) continue;
-      if (is(record, words_.pad) ? pads_around(record) : roll_of(graph_, k).has_value())
-        layouts_.push_back(k);
+      if (is(record, ops_.pad) ? pads_around(record) : roll_of(graph_, k).has_value()) layouts_.push_back(k);
     }
     return !layouts_.empty();
   }
@@ -103,8 +102,8 @@ class Shifter {
     for (const ValueId id : g_.outputs) others_[id] = true;
     for (auto k = static_cast<std::uint32_t>(g_.operations.size()); k-- > 0;) {
       const OperationRecord& record = g_.operations[k];
-      if (is_layout[k] && !is(record, words_.pad)) continue;  // of a roll
-      const bool cuts = is(record, words_.slice) && !others_[record.first_output];
+      if (is_layout[k] && !is(record, ops_.pad)) continue;  // of a roll
+      const bool cuts = is(record, ops_.slice) && !others_[record.first_output];
       for (const ValueId id : operands(record)) {
         if (is_layout[k] || cuts || is_element_wise(record)) {
           ++reads_[id];
@@ -178,7 +177,7 @@ class Shifter {
     const auto maker = graph_.producer(roots_[id]);
     if (!maker) return false;
     const OperationRecord& record = g_.operations[*maker];
-    return is(record, words_.slice) || is(record, words_.pad) || is(record, words_.concatenate) ||
+    return is(record, ops_.slice) || is(record, ops_.pad) || is(record, ops_.concatenate) ||
            record.op->primitive->has_trait(Trait::repeats);
   }
   // May the layout operations that read it compute it themselves?
@@ -190,7 +189,7 @@ class Shifter {
   bool is_splat(ValueId id) const {
     if (splats_[id] == no_index) return false;
     const Type source = g_.types[splats_[id]];
-    return source.size() == 1 || is(g_.operations[*graph_.producer(splats_[id])], words_.full);
+    return source.size() == 1 || is(g_.operations[*graph_.producer(splats_[id])], ops_.full);
   }
 
   // Down to the first array that is no operation on one array and on equal elements. `again`: several would
@@ -235,7 +234,7 @@ class Shifter {
       if (is_splat(id)) continue;
       if (!maker) return false;
       const OperationRecord& record = g_.operations[*maker];
-      if (is(record, words_.slice)) {
+      if (is(record, ops_.slice)) {
         const ValueId from = operands(record)[0];
         if (g_.types[from] != type) return false;
         const std::optional<std::int64_t> distance = distance_of(Op::of(record.op), config, type);
@@ -269,7 +268,7 @@ class Shifter {
   }
 
   Graph rebuilt(const std::map<std::uint32_t, TakenIn>& taken) const {
-    ShiftWriter writer(graph_, words_, splats_);
+    OffsetViewWriter writer(graph_, ops_, splats_);
     for (std::uint32_t k = 0; k < g_.operations.size(); ++k) {
       const auto found = taken.find(k);
       if (found == taken.end()) {
@@ -285,7 +284,7 @@ class Shifter {
 
   const Graph& graph_;
   const GraphData& g_;
-  const ShiftWords words_;
+  const OffsetViewOps ops_;
   std::vector<ValueId> roots_, splats_;  // by value
   std::vector<std::uint32_t> layouts_;
   std::vector<std::uint32_t> reads_;
@@ -295,6 +294,6 @@ class Shifter {
 
 }  // namespace
 
-Graph moves_as_shifts(const Graph& graph) { return Shifter(graph).run(); }
+Graph offset_views(const Graph& graph) { return OffsetViewPass(graph).run(); }
 
 }  // namespace tidu::passes

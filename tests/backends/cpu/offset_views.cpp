@@ -28,34 +28,34 @@ Value rolled_across(const Value& x, std::int64_t by) {
   return ops::concatenate(std::vector{last, first}, 1);
 }
 
-std::string shifted(const Graph& graph) {
-  const Graph result = passes::moves_as_shifts(graph);
+std::string primitives_of(const Graph& graph) {
+  const Graph result = passes::offset_views(graph);
   std::string names;
   for (std::size_t k = 0; k < result.num_operations(); ++k)
     names += detail::str(k == 0 ? "" : " ", result.operation(k).op().name());
   return names;
 }
-bool is_left(const Graph& graph) { return passes::moves_as_shifts(graph).share() == graph.share(); }
+bool is_left(const Graph& graph) { return passes::offset_views(graph).share() == graph.share(); }
 
 }  // namespace
 
-TEST_CASE("[shifts] a pad takes in functions of slices, and is a select of offset views") {
+TEST_CASE("[offset views] a pad takes in functions of slices, and is a select of offset views") {
   GraphBuilder builder("stencil");
   const Value u = builder.input("u", Type(f32, {extent, extent}));
   const Value sum = ops::add(near(u, 0, 1), near(u, -1, 0));
   const Graph graph = builder.build({ops::add(u, framed(sum, 3))});
-  CHECK(shifted(graph) ==
+  CHECK(primitives_of(graph) ==
         "full reshape slice full pad slice pad add broadcast_in_dim constant select_n reshape add");
 }
 
-TEST_CASE("[shifts] a roll along rows is a select of two of its array's") {
+TEST_CASE("[offset views] a roll along rows is a select of two of its array's") {
   GraphBuilder builder("roll");
   const Value u = builder.input("u", Type(f64, {extent, extent}));
   const Graph graph = builder.build({ops::sub(rolled_across(u, 3), u)});
-  CHECK(shifted(graph) == "reshape slice full pad slice pad constant select_n reshape sub");
+  CHECK(primitives_of(graph) == "reshape slice full pad slice pad constant select_n reshape sub");
 }
 
-TEST_CASE("[shifts] graphs without a gain are unchanged") {
+TEST_CASE("[offset views] graphs without a gain are unchanged") {
   GraphBuilder builder("left");
   const Type type(f32, {extent, extent});
   const Value u = builder.input("u", type);

@@ -1,6 +1,6 @@
-// shift_writer.hpp - ShiftWriter: writes the graph in which pads of slices, and rolls, have become offset
-// views of flat arrays and a select: see Note [Shifts] in shifts.cpp. Input: the element-wise operations that
-// each pad or roll absorbs (TakenIn).
+// offset_view_writer.hpp - OffsetViewWriter: writes the graph in which pads of slices, and rolls, have become
+// offset views of flat arrays and a select: see Note [Offset views] in offset_views.cpp. Input: the
+// element-wise operations that each pad or roll absorbs (TakenIn).
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@
 namespace tidu::passes {
 
 /// The primitives that the pass emits, from the graph's set.
-struct ShiftWords {
-  explicit ShiftWords(const PrimitiveSet& set)
+struct OffsetViewOps {
+  explicit OffsetViewOps(const PrimitiveSet& set)
       : slice(in_set(set, prim::slice)),
         pad(in_set(set, prim::pad)),
         concatenate(in_set(set, prim::concatenate)),
@@ -44,9 +44,9 @@ struct ShiftWords {
 };
 
 /// The valid elements of a shape, along each axis: [first, last).
-struct ShiftBox {
+struct OffsetViewBox {
   Ints first, last;
-  friend auto operator<=>(const ShiftBox&, const ShiftBox&) = default;
+  friend auto operator<=>(const OffsetViewBox&, const OffsetViewBox&) = default;
 };
 
 /// The operations that a pad or roll absorbs, and their sources.
@@ -69,12 +69,12 @@ inline bool is_leading(Type type, std::size_t axis) {
 }
 
 /// Copies the graph operation by operation, and replaces pads and rolls by offset views.
-class ShiftWriter {
+class OffsetViewWriter {
  public:
-  ShiftWriter(const Graph& graph, const ShiftWords& words, const std::vector<ValueId>& splats)
+  OffsetViewWriter(const Graph& graph, const OffsetViewOps& ops, const std::vector<ValueId>& splats)
       : graph_(graph),
         g_(graph.data()),
-        words_(words),
+        ops_(ops),
         splats_(splats),
         builder_(graph.name(), graph.primitives()) {
     values_.resize(graph.num_values());
@@ -102,20 +102,20 @@ class ShiftWriter {
     std::unordered_map<ValueId, ValueId> known;
     for (const TakenIn::Part& part : taken.parts) {
       std::unordered_map<ValueId, ValueId> before;
-      before[part.from] = shifted(part.from, part.distance);
+      before[part.from] = offset_view(part.from, part.distance);
       compute(part.before, flat(type), before);
       known[part.value] = part.before.empty() ? before.at(part.from)
                                               : before.at(g_.operations[part.before.back()].first_output);
     }
     compute(taken.operations, flat(type), known);
-    ShiftBox box;
+    OffsetViewBox box;
     for (std::size_t i = 0; i < type.rank(); ++i) {
       box.first.push_back(config[i][0]);
       box.last.push_back(type.dim(i) - config[i][1]);
     }
     const ValueId around = spread(values_[operands_of(record)[1]], flat(type));
     const ValueId inside = known.at(operands_of(record)[0]);
-    values_[record.first_output] = shaped(emit(words_.select, {}, {mask(type, box), around, inside}), type);
+    values_[record.first_output] = shaped(emit(ops_.select, {}, {mask(type, box), around, inside}), type);
   }
   void roll(std::uint32_t k, const Roll& roll, const TakenIn& taken) {
     place(k);
@@ -130,14 +130,14 @@ class ShiftWriter {
     }
     std::int64_t stride = 1;
     for (std::size_t i = roll.axis + 1; i < type.rank(); ++i) stride *= type.dim(i);
-    ShiftBox box;
+    OffsetViewBox box;
     for (std::size_t i = 0; i < type.rank(); ++i) {
       box.first.push_back(0);
       box.last.push_back(i == roll.axis ? roll.shift : type.dim(i));
     }
-    const ValueId behind = shifted(from, -roll.shift * stride);
-    const ValueId begun = shifted(from, (type.dim(roll.axis) - roll.shift) * stride);
-    known[from] = emit(words_.select, {}, {mask(type, box), behind, begun});
+    const ValueId behind = offset_view(from, -roll.shift * stride);
+    const ValueId begun = offset_view(from, (type.dim(roll.axis) - roll.shift) * stride);
+    known[from] = emit(ops_.select, {}, {mask(type, box), behind, begun});
     compute(taken.operations, flat(type), known);
     values_[g_.operations[k].first_output] = shaped(known.at(roll.from), type);
   }
@@ -163,10 +163,10 @@ class ShiftWriter {
   static Type flat(Type type) { return Type(type.dtype(), {type.size()}); }
   ValueId shaped(ValueId id, Type type) {
     if (builder_.data().types[id] == type) return id;
-    return emit(words_.reshape, {{"new_sizes", type.shape()}}, {id});
+    return emit(ops_.reshape, {{"new_sizes", type.shape()}}, {id});
   }
   ValueId full(Type type, const Literal& element) {
-    return emit(words_.full, {{"value", element}, {"dtype", type.dtype()}, {"shape", type.shape()}}, {});
+    return emit(ops_.full, {{"value", element}, {"dtype", type.dtype()}, {"shape", type.shape()}}, {});
   }
   ValueId zero(DType dtype) {
     const std::byte bytes[8] = {};
@@ -175,21 +175,21 @@ class ShiftWriter {
   }
   ValueId part(ValueId id, Ints starts, Ints limits) {
     Ints steps(starts.size(), 1);
-    return emit(words_.slice,
+    return emit(ops_.slice,
                 {{"start_indices", std::move(starts)},
                  {"limit_indices", std::move(limits)},
                  {"strides", std::move(steps)}},
                 {id});
   }
   // Element i of the result is element i + distance, or 0 where there is none.
-  ValueId shifted(ValueId old, std::int64_t distance) {
+  ValueId offset_view(ValueId old, std::int64_t distance) {
     const Type type = flat(g_.types[old]);
     const ValueId all = shaped(values_[old], type);
     const std::int64_t size = type.size(), far = std::abs(distance);
     if (distance == 0) return all;
     const ValueId some = distance > 0 ? part(all, {far}, {size}) : part(all, {0}, {size - far});
     const Ints around = distance > 0 ? Ints{0, far, 0} : Ints{far, 0, 0};
-    return emit(words_.pad, {{"padding_config", IntLists{around}}}, {some, zero(type.dtype())});
+    return emit(ops_.pad, {{"padding_config", IntLists{around}}}, {some, zero(type.dtype())});
   }
   ValueId rolled(const Roll& roll, Type type, ValueId from) {
     Ints first(type.rank(), 0), last(type.shape().begin(), type.shape().end());
@@ -197,12 +197,12 @@ class ShiftWriter {
     Ints start = first, limit = last;
     start[roll.axis] = limit[roll.axis] = cut;
     const ValueId behind = part(from, start, last), before = part(from, first, limit);
-    return emit(words_.concatenate, {{"dimension", static_cast<std::int64_t>(roll.axis)}}, {behind, before});
+    return emit(ops_.concatenate, {{"dimension", static_cast<std::int64_t>(roll.axis)}}, {behind, before});
   }
   // Broadcasts a scalar to the type.
   ValueId spread(ValueId id, Type type) {
     const ValueId scalar = shaped(id, Type(type.dtype(), {}));
-    return emit(words_.broadcast, {{"shape", type.shape()}, {"broadcast_dimensions", Ints{}}}, {scalar});
+    return emit(ops_.broadcast, {{"shape", type.shape()}, {"broadcast_dimensions", Ints{}}}, {scalar});
   }
   // An operand of an absorbed operation, in the given shape.
   ValueId operand(ValueId old, Type shape, const std::unordered_map<ValueId, ValueId>& known) {
@@ -223,12 +223,12 @@ class ShiftWriter {
     }
   }
   // A flat mask: is the element in the box?
-  ValueId mask(Type type, const ShiftBox& box) {
+  ValueId mask(Type type, const OffsetViewBox& box) {
     const auto [at, fresh] = masks_.try_emplace({type.shape(), box}, no_index);
     if (fresh) at->second = make_mask(type, box);
     return at->second;
   }
-  ValueId make_mask(Type type, const ShiftBox& box) {
+  ValueId make_mask(Type type, const OffsetViewBox& box) {
     std::vector<std::byte> bytes = {std::byte{1}};
     for (std::size_t k = type.rank(); k-- > 0;) {
       const std::vector<std::byte> inner = std::move(bytes);
@@ -242,12 +242,12 @@ class ShiftWriter {
 
   const Graph& graph_;
   const GraphData& g_;
-  const ShiftWords& words_;
+  const OffsetViewOps& ops_;
   const std::vector<ValueId>& splats_;
   GraphBuilder builder_;
   GraphBuilder::Extra extra_;
   std::vector<ValueId> values_;  // by old value
-  std::map<std::pair<Shape, ShiftBox>, ValueId> masks_;
+  std::map<std::pair<Shape, OffsetViewBox>, ValueId> masks_;
 };
 
 }  // namespace tidu::passes
