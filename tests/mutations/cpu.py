@@ -198,25 +198,25 @@ fault("memory", "constants of programs inside are not counted", "backends/cpu/co
 fault("memory", "blocks are whole huge pages", "backends/cpu/arena.cpp", "const std::size_t rounded = to_whole_pages(bytes);\n  const Block",
       "const std::size_t rounded = (bytes + 511 * page) / (512 * page) * (512 * page);\n  const Block")
 
-# A transposed B that tiles turn.
-TURNING = "backends/cpu/matmul/gemm_transposed.hpp"
-fault("turning", "of the last terms one is left out", TURNING,
+# A transposed B that tiles transpose.
+TRANSPOSING = "backends/cpu/matmul/gemm_transposed.hpp"
+fault("transposing", "of the last terms one is left out", TRANSPOSING,
       "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")
-fault("turning", "what was transposed for one tile is put where that of the first was", TURNING,
+fault("transposing", "what was transposed for one tile is put where that of the first was", TRANSPOSING,
       "    if (panel != nullptr) panel += kLanes<T>;\n", "")
-fault("turning", "rows of A beyond the third are those of the next group", TURNING,
+fault("transposing", "rows of A beyond the third are those of the next group", TRANSPOSING,
       "pointer[r / kGroup][r % kGroup * a_stride]", "pointer[(r + 1) / (kGroup + 1)][r % kGroup * a_stride]")
-fault("turning", "a vector that is not whole is added to the first row", TURNING,
+fault("transposing", "a vector that is not whole is added to the first row", TRANSPOSING,
       "r < R; ++r, row += ldc)\n      sum[r] += load_first<T>(row, columns);",
       "r < R; ++r, row += is_whole ? ldc : 0)\n      sum[r] += load_first<T>(row, columns);")
-fault("turning", "tiles below one another write a row apart", TURNING, "      c += R * ldc;\n", "      c += ldc;\n")
-fault("turning", "lower tiles begin where the higher ones did", "backends/cpu/matmul/gemm_small.hpp",
+fault("transposing", "tiles below one another write a row apart", TRANSPOSING, "      c += R * ldc;\n", "      c += ldc;\n")
+fault("transposing", "lower tiles begin where the higher ones did", "backends/cpu/matmul/gemm_small.hpp",
       "      c += rows * ldc_;\n", "")
 fault("prepacked", "a plan for a packed B has it as it was", "backends/cpu/matmul/gemm.cpp",
       "  plan.run_ready_ = nullptr;\n", "")
 fault("prepacked", "members of a batch are all of the first B", "backends/cpu/matmul/gemm_small.hpp",
       "++q, a += of_.stride_a, b += of_.stride_b, c += of_.stride_c) {", "++q, a += of_.stride_a, c += of_.stride_c) {")
-fault("gemm", "0.0 is not added to what turns B", TURNING,
+fault("gemm", "0.0 is not added to what transposes B", TRANSPOSING,
       "adding == Adding::to_zero && r < R; ++r) sum[r] += Vector<T>{};", "false && r < R; ++r) sum[r] += Vector<T>{};")
 fault("gemm", "0.0 is not added in tiles", "backends/cpu/matmul/gemm_tiles.hpp",
       "sum[r][v] += Lanes{};", "sum[r][v] -= Lanes{};")

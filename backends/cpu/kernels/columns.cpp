@@ -46,15 +46,15 @@ TIDU_AVX2 inline __m256i joined(const void* x, const void* y) {
 TIDU_AVX2 inline void put(void* to, __m256i words) { _mm256_storeu_si256(static_cast<__m256i*>(to), words); }
 
 // Two columns of four rows, from `k` on.
-TIDU_AVX2 inline void turn(const std::uint64_t* const* rows, std::int64_t k, std::uint64_t* to,
-                           std::int64_t stride) {
+TIDU_AVX2 inline void transpose(const std::uint64_t* const* rows, std::int64_t k, std::uint64_t* to,
+                                std::int64_t stride) {
   const __m256i even = joined(rows[0] + k, rows[2] + k), odd = joined(rows[1] + k, rows[3] + k);
   put(to, _mm256_unpacklo_epi64(even, odd));
   put(to + stride, _mm256_unpackhi_epi64(even, odd));
 }
 // Four columns of eight rows.
-TIDU_AVX2 inline void turn(const std::uint32_t* const* rows, std::int64_t k, std::uint32_t* to,
-                           std::int64_t stride) {
+TIDU_AVX2 inline void transpose(const std::uint32_t* const* rows, std::int64_t k, std::uint32_t* to,
+                                std::int64_t stride) {
   __m256i x[4];
   for (int r = 0; r < 4; ++r) x[r] = joined(rows[r] + k, rows[r + 4] + k);
   const __m256i low[] = {_mm256_unpacklo_epi32(x[0], x[1]), _mm256_unpacklo_epi32(x[2], x[3])};
@@ -74,10 +74,10 @@ TIDU_AVX2 void gather_squares(const Word* from, const std::int64_t* places, std:
     for (std::int64_t r = 0; r < together; ++r) rows[r] = from + places[i + r];
     Word* at = to + i;
     std::int64_t k = 0;
-    for (; k + wide <= columns; k += wide, at += wide * stride) turn(rows, k, at, stride);
+    for (; k + wide <= columns; k += wide, at += wide * stride) transpose(rows, k, at, stride);
     if (k == columns) continue;
     k = columns - wide;  // the last ones, of which some come anew
-    turn(rows, k, to + k * stride + i, stride);
+    transpose(rows, k, to + k * stride + i, stride);
   }
   columns_of(from, places, i, count, columns, to, stride);
 }
@@ -86,8 +86,8 @@ TIDU_AVX2 void gather_squares(const Word* from, const std::int64_t* places, std:
 
 // Up to four columns of eight rows, those in `mask`. (Shuffles as vectors of the compiler, since g++ 12 warns
 // in its own header of intrinsics for them.)
-TIDU_AVX512 inline void turn_eight(const std::uint64_t* const* rows, __mmask8 mask, std::uint64_t* to,
-                                   std::int64_t stride) {
+TIDU_AVX512 inline void transpose_eight(const std::uint64_t* const* rows, __mmask8 mask, std::uint64_t* to,
+                                        std::int64_t stride) {
   using Eight = long long __attribute__((vector_size(64)));
   Eight x[4];
   for (int r = 0; r < 4; ++r)
@@ -113,10 +113,10 @@ TIDU_AVX512 void gather_eights(const std::uint64_t* from, const std::int64_t* pl
     std::uint64_t* at = to + i;
     std::int64_t left = columns;
     for (; left >= wide; left -= wide, at += wide * stride) {
-      turn_eight(rows, 15, at, stride);
+      transpose_eight(rows, 15, at, stride);
       for (const std::uint64_t*& row : rows) row += wide;
     }
-    if (left != 0) turn_eight(rows, static_cast<__mmask8>((1U << left) - 1), at, stride);
+    if (left != 0) transpose_eight(rows, static_cast<__mmask8>((1U << left) - 1), at, stride);
   }
   columns_of(from, places, i, count, columns, to, stride);
 }

@@ -203,9 +203,9 @@ struct Matmul : Ways<T, Complex> {
   static void multiply_by_panels(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
                                  T* c, Index ldc, Adding adding) {
     const Index room_bytes = least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T));
-    if constexpr (kTurns<T, Complex>) {
-      if (gains_by_turning<T>(m, width, k, Order == AOrder::rows ? lda : 0, ldb)) {
-        const TurningMatmul<T, Order> matmul(m, width, lda, ldb, ldc);
+    if constexpr (kTransposes<T, Complex>) {
+      if (gains_by_transposing<T>(m, width, k, Order == AOrder::rows ? lda : 0, ldb)) {
+        const TransposingMatmul<T, Order> matmul(m, width, lda, ldb, ldc);
         T* const room = matmul.needs_panel() ? static_cast<T*>(gemm_workspace(room_bytes)) : nullptr;
         for (Index p = 0; p < k; p += kTerms)
           matmul.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, room, c,
@@ -330,8 +330,8 @@ struct Matmul : Ways<T, Complex> {
   template <AOrder Order>
   static void multiply_members(const Extents& of, bool trans_b, const T* a, const T* b, T* c) {
     if (!trans_b) return StraightMatmul<T, Complex, Order, false>(of).run(a, b, c);
-    if constexpr (kTurns<T, Complex>) {
-      if (Base::template turns<Order>(of)) return TransposedMatmul<T, Order>(of).run(a, b, c);
+    if constexpr (kTransposes<T, Complex>) {
+      if (Base::template transposes<Order>(of)) return TransposedMatmul<T, Order>(of).run(a, b, c);
     }
     StraightMatmul<T, Complex, Order, true>(of).run(a, b, c);
   }

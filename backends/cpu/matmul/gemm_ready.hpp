@@ -32,8 +32,8 @@ class ReadyMatmul : private Ways<T, Complex> {
                             typename Base::Cut(Order, of.m, of.width, of.k, of.ldb, of.ldc, {}).by_columns;
       return small || in_place ? keep(StraightMatmul<T, Complex, Order, false>(of), to) : nullptr;
     }
-    if constexpr (kTurns<T, Complex>) {
-      if (Base::template turns<Order>(of)) {
+    if constexpr (kTransposes<T, Complex>) {
+      if (Base::template transposes<Order>(of)) {
         const TransposedMatmul<T, Order> matmul(of);
         const bool by_panels =
             Base::goes_by_panels(of.m, of.k) &&

@@ -55,11 +55,11 @@ struct ColumnOfTiles {
 /// of half a page apart, such tiles compute only the first rows of C and store the transposed B in a panel;
 /// ordinary tiles compute the other rows from the panel.
 template <class T, AOrder Order>
-class TurningMatmul {
+class TransposingMatmul {
   static constexpr Index kLanesOf = kLanes<T>, kWidth = kTileVectors * kLanesOf;
 
  public:
-  TurningMatmul(Index m, Index n, Index lda, Index ldb, Index ldc)
+  TransposingMatmul(Index m, Index n, Index lda, Index ldb, Index ldc)
       : n_(n),
         lda_(lda),
         ldb_(ldb),
@@ -80,8 +80,8 @@ class TurningMatmul {
     } else {
       first_ = m;
     }
-    tiles_ = find_turning_tiles<T, Order>(first_);
-    if (higher_ > 0) higher_tiles_ = find_turning_tiles<T, Order>(first_ + 1);
+    tiles_ = find_transposing_tiles<T, Order>(first_);
+    if (higher_ > 0) higher_tiles_ = find_transposing_tiles<T, Order>(first_ + 1);
   }
 
   bool is_one() const { return !needs_panel() && lower_ + higher_ == 1 && n_ <= kLanesOf; }
@@ -98,11 +98,11 @@ class TurningMatmul {
     if (needs_panel()) return run_by_panel(k, a, b, panel, c, adding);
     if (higher_ > 0) {
       const Index rows = higher_ * (first_ + 1);
-      turn(higher_tiles_, higher_, n_, k, a, b, nullptr, c, adding);
+      transpose(higher_tiles_, higher_, n_, k, a, b, nullptr, c, adding);
       a += rows * (Order == AOrder::rows ? lda_ : 1);
       c += rows * ldc_;
     }
-    turn(tiles_, lower_, n_, k, a, b, nullptr, c, adding);
+    transpose(tiles_, lower_, n_, k, a, b, nullptr, c, adding);
   }
 
  private:
@@ -111,7 +111,7 @@ class TurningMatmul {
     T* const rest_of_c = c + first_ * ldc_;
     const auto columns = [&](Index begin, Index end, const ColumnOfTiles<T, false, Order>& rest) {
       for (Index j = begin; j < end; j += kWidth) {
-        turn(tiles_, 1, least(kWidth, n_ - j), k, a, b + j * ldb_, panel, c + j, adding);
+        transpose(tiles_, 1, least(kWidth, n_ - j), k, a, b + j * ldb_, panel, c + j, adding);
         rest.run(k, rest_of_a, panel, kWidth, rest_of_c + j, adding);
       }
     };
@@ -120,8 +120,8 @@ class TurningMatmul {
     if (whole_width < n_) columns(whole_width, n_, {rest_, n_ - whole_width, lda_, ldc_, near});
   }
   // Computes `blocks` tiles below one another, for n columns; the last columns may be a part of a vector.
-  void turn(TurningFunction<T> tiles, Index blocks, Index n, Index k, const T* a, const T* b, T* panel, T* c,
-            Adding adding) const {
+  void transpose(TransposingFunction<T> tiles, Index blocks, Index n, Index k, const T* a, const T* b,
+                 T* panel, T* c, Adding adding) const {
     const Index count = n / kLanesOf, whole_width = count * kLanesOf;
     if (count > 0) tiles(count, across_, blocks, k, a, lda_, b, rows_, panel, c, ldc_, adding);
     if (whole_width < n)
@@ -132,7 +132,7 @@ class TurningMatmul {
   Index n_, lda_, ldb_, ldc_, first_, rest_ = 0, lower_ = 1, higher_ = 0;
   TileSteps across_;
   TransposedRows<T> rows_, last_rows_;
-  TurningFunction<T> tiles_, higher_tiles_ = nullptr;
+  TransposingFunction<T> tiles_, higher_tiles_ = nullptr;
 };
 
 /// A GEMM, or a batch of members; distances of rows and members are in scalars, and so is the width of C.
@@ -232,7 +232,7 @@ class TransposedMatmul {
  private:
   Extents of_;
   TileSteps steps_;  // between members
-  TurningMatmul<T, Order> matmul_;
+  TransposingMatmul<T, Order> matmul_;
 };
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

@@ -14,7 +14,8 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 /// Are there such tiles? Only for floating-point types, with enough registers and with factors as memory
 /// operands.
 template <class T, bool Complex>
-inline constexpr bool kTurns = kVectorBytes == 64 && !Complex && static_cast<T>(0.5) != static_cast<T>(0);
+inline constexpr bool kTransposes =
+    kVectorBytes == 64 && !Complex && static_cast<T>(0.5) != static_cast<T>(0);
 
 /// The minimum number of terms from which such tiles beat packed panels, for C with `vectors` vectors of
 /// columns. The tiles take longer to start, and a panel with few columns is soon packed for tiles with twice
@@ -33,7 +34,7 @@ constexpr Index min_transposed_elements(Index m, Index vectors) {
 /// page, they fall into few sets of the first-level cache, and are evicted before the next terms are
 /// transposed. `lda` is 0 for a transposed A.
 template <class T>
-constexpr bool gains_by_turning(Index m, Index n, Index k, Index lda, Index ldb) {
+constexpr bool gains_by_transposing(Index m, Index n, Index k, Index lda, Index ldb) {
   constexpr Index kHalfPage = 2048 / static_cast<Index>(sizeof(T));
   if (ldb % (2 * kHalfPage) == 0 || (lda != 0 && lda % kHalfPage == 0 && ldb % kHalfPage == 0)) return false;
   const Index last = n % kLanes<T>;
@@ -45,12 +46,12 @@ constexpr bool gains_by_turning(Index m, Index n, Index k, Index lda, Index ldb)
 template <class T, bool Complex>
 constexpr bool is_better_transposed(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb) {
   if (Complex) return false;
-  constexpr Index kToTurn = 4;  // elements that are transposed in the time of one vector multiplication
+  constexpr Index kToTranspose = 4;  // elements that are transposed in the time of one vector multiplication
   const Index vectors = ceil_div(n, kLanes<T>) * k;
-  Index straight = m * vectors + n * k / kToTurn;
-  if (kTurns<T, Complex> && gains_by_turning<T>(m, n, k, trans_a ? 0 : lda, ldb))
+  Index straight = m * vectors + n * k / kToTranspose;
+  if (kTransposes<T, Complex> && gains_by_transposing<T>(m, n, k, trans_a ? 0 : lda, ldb))
     straight = (m > 7 ? m : (2 * m + 8) / 3) * vectors * 17 / 16;  // with few rows, shuffles dominate
-  const Index transposed = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTurn;
+  const Index transposed = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTranspose;
   return transposed < straight;
 }
 
@@ -101,7 +102,7 @@ TIDU_GEMM_INLINE Vector<T> unpack(Vector<T> x, Vector<T> y, std::integer_sequenc
 /// vector takes the rows: 0, 4, 8, 12, 1, 5, ... for 4-byte elements, and 0, 2, 4, 6, 1, 3, 5, 7 for 8-byte
 /// elements.
 template <class T, bool Whole>
-TIDU_GEMM_INLINE void turn(const T* b, const Index* at, Index terms, Vector<T>* column) {
+TIDU_GEMM_INLINE void transpose(const T* b, const Index* at, Index terms, Vector<T>* column) {
   constexpr std::make_integer_sequence<int, kLanes<T>> lanes;
   const Vector<T> r0 = four_places<T, Whole>(b, at, terms), r1 = four_places<T, Whole>(b, at + 4, terms);
   if constexpr (sizeof(T) == 4) {
@@ -119,7 +120,7 @@ TIDU_GEMM_INLINE void turn(const T* b, const Index* at, Index terms, Vector<T>* 
   }
 }
 
-/// Offsets of the rows of B that are a tile's columns, in the order of turn().
+/// Offsets of the rows of B that are a tile's columns, in the order of transpose().
 template <class T>
 struct TransposedRows {
   /// Only the first `columns` lanes are columns of C.
@@ -132,16 +133,16 @@ struct TransposedRows {
 };
 
 template <class T>
-using TurningFunction = void (*)(Index count, const TileSteps& steps, Index blocks, Index k, const T* a,
-                                 Index a_stride, const T* b, const TransposedRows<T>& rows, T* panel, T* c,
-                                 Index ldc, Adding adding);
+using TransposingFunction = void (*)(Index count, const TileSteps& steps, Index blocks, Index k, const T* a,
+                                     Index a_stride, const T* b, const TransposedRows<T>& rows, T* panel,
+                                     T* c, Index ldc, Adding adding);
 
 /// Computes `count` times `blocks` tiles below one another, each with R rows and one vector. `b` is the start
 /// of the rows of B for the first tile. If `panel` is not null, the transposed rows are stored there, in rows
 /// of kTileVectors vectors; successive tiles are side by side.
 template <class T, AOrder Order, int R>
-void turning_tiles(Index count, const TileSteps& steps, Index blocks, Index k, const T* a, Index a_stride,
-                   const T* b, const TransposedRows<T>& rows, T* panel, T* c, Index ldc, Adding adding) {
+void transposing_tiles(Index count, const TileSteps& steps, Index blocks, Index k, const T* a, Index a_stride,
+                       const T* b, const TransposedRows<T>& rows, T* panel, T* c, Index ldc, Adding adding) {
   constexpr int kGroup = 3, kTerms = kTransposed<T>;
   constexpr int kPointers = Order == AOrder::rows ? (R + kGroup - 1) / kGroup : 1;
   const TileSteps step = steps;
@@ -175,7 +176,7 @@ void turning_tiles(Index count, const TileSteps& steps, Index blocks, Index k, c
     Index p = 0;
     for (; p + kTerms <= k; p += kTerms) {
       Vector<T> column[kTerms];
-      turn<T, true>(b + p, at, kTerms, column);
+      transpose<T, true>(b + p, at, kTerms, column);
 #pragma GCC unroll 4
       for (int i = 0; i < kTerms; ++i) {
         if (to != nullptr) store_halves<T>(to + i * kTileVectors * kLanes<T>, column[i]);
@@ -185,7 +186,7 @@ void turning_tiles(Index count, const TileSteps& steps, Index blocks, Index k, c
     }
     if (p < k) {
       Vector<T> column[kTerms];
-      turn<T, false>(b + p, at, k - p, column);
+      transpose<T, false>(b + p, at, k - p, column);
       for (int i = 0; i < kTerms - 1 && p < k; ++p, ++i) {
         if (to != nullptr) store<T>(to + i * kTileVectors * kLanes<T>, column[i]);
         multiply(column[i]);
@@ -218,14 +219,14 @@ void turning_tiles(Index count, const TileSteps& steps, Index blocks, Index k, c
 }
 
 template <class T, AOrder Order, int... I>
-TurningFunction<T> find_turning_tiles(Index rows, std::integer_sequence<int, I...>) {
-  static constexpr TurningFunction<T> table[] = {turning_tiles<T, Order, I + 1>...};
+TransposingFunction<T> find_transposing_tiles(Index rows, std::integer_sequence<int, I...>) {
+  static constexpr TransposingFunction<T> table[] = {transposing_tiles<T, Order, I + 1>...};
   return table[rows - 1];
 }
 /// The kernel for `rows` rows, 1 to kNarrowRows.
 template <class T, AOrder Order>
-TurningFunction<T> find_turning_tiles(Index rows) {
-  return find_turning_tiles<T, Order>(rows, std::make_integer_sequence<int, kNarrowRows>{});
+TransposingFunction<T> find_transposing_tiles(Index rows) {
+  return find_transposing_tiles<T, Order>(rows, std::make_integer_sequence<int, kNarrowRows>{});
 }
 
 }  // namespace tidu::cpu_detail::TIDU_GEMM_ISA

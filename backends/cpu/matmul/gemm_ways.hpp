@@ -136,9 +136,9 @@ struct Ways {
 
   /// Do tiles transpose B?
   template <AOrder Order>
-  static constexpr bool turns(const Extents& of) {
-    return kTurns<T, Complex> &&
-           gains_by_turning<T>(of.m, of.width, of.k, Order == AOrder::rows ? of.lda : 0, of.ldb);
+  static constexpr bool transposes(const Extents& of) {
+    return kTransposes<T, Complex> &&
+           gains_by_transposing<T>(of.m, of.width, of.k, Order == AOrder::rows ? of.lda : 0, of.ldb);
   }
 };
 

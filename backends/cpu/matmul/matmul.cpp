@@ -107,7 +107,7 @@ struct MatmulState {
   Side lhs, rhs;
   std::size_t transposed_at = 0;  // bytes into the scratch memory: of C^T, where that is computed
   bool computes_transpose = false;
-  StridedCopy turn;
+  StridedCopy transpose;
   std::vector<std::int32_t> row_ends;  // what the plan refers to
   std::optional<GemmPlan> plan;        // none for an empty result
 };
@@ -125,7 +125,7 @@ void multiply_matrices(const MatmulState& s, const Call& call) {
   }
   if (!s.computes_transpose) return s.plan->run(a, b, call.out[0]);
   s.plan->run(b, a, call.scratch + s.transposed_at);
-  s.turn.run(call.scratch + s.transposed_at, call.out[0]);
+  s.transpose.run(call.scratch + s.transposed_at, call.out[0]);
 }
 
 // C^T = op(B)^T op(A)^T fills vectors where C has few columns, if A lies as its rows then want it.
@@ -209,7 +209,7 @@ Plan plan_dot(const PlanRequest& request) {
     try {
       if (is_better_transposed(call)) {
         state.computes_transpose = true;
-        state.turn =
+        state.transpose =
             StridedCopy({{call.m, call.n, 1}, {call.n, 1, call.m}}, size_of(lhs.dtype()), request.threads);
         state.transposed_at = scratch;
         scratch += request.out[0].bytes();

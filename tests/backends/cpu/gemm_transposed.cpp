@@ -75,8 +75,8 @@ Index wrong_elements(bool trans_a, Index m, Index n, Index k, Index gap, Index b
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("[turning] a transposed B that is transposed by tiles gives the bits of a packed one", T,
-                   float, double) {
+TEST_CASE_TEMPLATE("[transposing] a transposed B that is transposed by tiles gives the bits of a packed one",
+                   T, float, double) {
   std::mt19937 random(29);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
     for (const bool trans_a : {false, true}) {
