@@ -220,7 +220,7 @@ fault("gemm", "0.0 is not added to what transposes B", TRANSPOSING,
       "adding == Adding::to_zero && r < R; ++r) sum[r] += Vector<T>{};", "false && r < R; ++r) sum[r] += Vector<T>{};")
 fault("gemm", "0.0 is not added in tiles", "backends/cpu/matmul/gemm_tiles.hpp",
       "sum[r][v] += Lanes{};", "sum[r][v] -= Lanes{};")
-fault("gemm", "0.0 is added as the result is", "backends/cpu/matmul/gemm_ways.hpp",
+fault("gemm", "0.0 is added as the result is", "backends/cpu/matmul/gemm_methods.hpp",
       "call.add_zero ? Adding::to_zero", "call.add_zero ? Adding::to_result")
 
 # Places of what is read and left, once that is known.

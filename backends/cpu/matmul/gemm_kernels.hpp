@@ -19,13 +19,13 @@
 #include "cpu/matmul/gemm.hpp"
 #include "cpu/matmul/gemm_epilogue.hpp"
 #include "cpu/matmul/gemm_inner.hpp"
+#include "cpu/matmul/gemm_methods.hpp"
 #include "cpu/matmul/gemm_narrow.hpp"
 #include "cpu/matmul/gemm_pack.hpp"
 #include "cpu/matmul/gemm_small.hpp"
 #include "cpu/matmul/gemm_tiles.hpp"
 #include "cpu/matmul/gemm_transposed.hpp"
 #include "cpu/matmul/gemm_vectors.hpp"
-#include "cpu/matmul/gemm_ways.hpp"
 #include "cpu/matmul/gemm_zeros.hpp"
 
 namespace tidu::cpu_detail {
@@ -39,8 +39,8 @@ namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 // ---- whole GEMMs
 
 template <class T, bool Complex>
-struct Matmul : Ways<T, Complex> {
-  using Base = Ways<T, Complex>;
+struct Matmul : Methods<T, Complex> {
+  using Base = Methods<T, Complex>;
   using Base::adding_of, Base::extents_of, Base::gains_from_transposed_c, Base::goes_by_inner_products,
       Base::goes_by_panels, Base::goes_by_tiles, Base::is_small, Base::may_have_zeros, Base::packing;
   using Base::kBlockWidth, Base::kPadding, Base::kRows, Base::kScalars, Base::kTerms, Base::kWidth,

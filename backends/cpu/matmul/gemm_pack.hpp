@@ -3,17 +3,17 @@
 #pragma once
 
 #include "cpu/matmul/gemm.hpp"
+#include "cpu/matmul/gemm_methods.hpp"
 #include "cpu/matmul/gemm_tiles.hpp"
 #include "cpu/matmul/gemm_transposed.hpp"
 #include "cpu/matmul/gemm_vectors.hpp"
-#include "cpu/matmul/gemm_ways.hpp"
 #include "cpu/matmul/gemm_zeros.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
 template <class T, bool Complex>
 struct PanelsOfB {
-  static constexpr Index kScalars = Ways<T, Complex>::kScalars, kWidth = Ways<T, Complex>::kWidth;
+  static constexpr Index kScalars = Methods<T, Complex>::kScalars, kWidth = Methods<T, Complex>::kWidth;
 
   /// Copies k terms of B, `width` scalars wide, into panels at `to`. A transposed B has columns x rows.
   static void pack_terms(const T* b, Index ldb, bool trans, Index k, Index width, T* to) {

@@ -4,14 +4,14 @@
 // TIDU_GEMM_ISA.
 #pragma once
 
+#include "cpu/matmul/gemm_methods.hpp"
 #include "cpu/matmul/gemm_small.hpp"
-#include "cpu/matmul/gemm_ways.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
 template <class T, bool Complex>
-class ReadyMatmul : private Ways<T, Complex> {
-  using Base = Ways<T, Complex>;
+class ReadyMatmul : private Methods<T, Complex> {
+  using Base = Methods<T, Complex>;
 
  public:
   /// See GemmFunctions::make_ready. The tiles are those of Matmul::run.

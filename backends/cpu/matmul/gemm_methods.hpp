@@ -1,4 +1,4 @@
-// gemm_ways.hpp - the methods of GEMM (in place, packed, by inner products, by transposing tiles), and the
+// gemm_methods.hpp - the methods of GEMM (in place, packed, by inner products, by transposing tiles), and the
 // predicates on sizes that choose among them. Part of gemm_kernels.hpp, which explains TIDU_GEMM_ISA.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
 
 template <class T, bool Complex>
-struct Ways {
+struct Methods {
   static constexpr Index kScalars = Complex ? 2 : 1;
   static constexpr int kRows = kTileRows / static_cast<int>(kScalars);
   static constexpr Index kWidth = kTileVectors * kLanes<T>;
