@@ -33,10 +33,10 @@ fault("straight line", "single elements are loaded again", "backends/cpu/fusion/
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate;",
       "op == VectorOp::load || op == VectorOp::load_mask || op == VectorOp::immediate || op == VectorOp::splat;")
 
-# Whole numbers in lanes, and reductions of few elements.
-WHOLE = "backends/cpu/fusion/vector_x86_arithmetic.hpp"
-fault("integer vectors", "a product of 64 bits lacks a part", WHOLE, "    x_.vpaddq(t, t, r);\n", "")
-fault("integer vectors", "what is beyond all whole numbers is the least of them", "backends/cpu/fusion/vector_lowering.cpp",
+# Integers in lanes, and reductions of few elements.
+INTEGERS = "backends/cpu/fusion/vector_x86_arithmetic.hpp"
+fault("integer vectors", "a product of 64 bits lacks a part", INTEGERS, "    x_.vpaddq(t, t, r);\n", "")
+fault("integer vectors", "what is beyond all integers is the least of them", "backends/cpu/fusion/vector_lowering.cpp",
       "s.of(VectorOp::less_equal, s.immediate(0x1p31), x);", "s.of(VectorOp::less, x, x);")
 fault("reductions", "of rows side by side one is left out", "backends/cpu/fusion/reduce.hpp",
       "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")

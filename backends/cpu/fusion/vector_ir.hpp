@@ -50,11 +50,11 @@ enum class VectorOp : std::uint8_t {
   min,
   multiply_no_nan,  // a if a is 0
   divide_no_nan,    // a if a is 0
-  whole_add,        // of integers
-  whole_sub,
-  whole_mul,
-  whole_max,
-  whole_min,
+  integer_add,      // of integers
+  integer_sub,
+  integer_mul,
+  integer_max,
+  integer_min,
   bits_and,
   bits_or,
   bits_xor,
@@ -65,13 +65,13 @@ enum class VectorOp : std::uint8_t {
   ceil,
   round,        // to even
   to_floating,  // integer to the nearest floating-point number of the same size
-  to_whole,     // truncates to a 4-byte integer; the smallest integer for NaN and numbers out of range
+  to_integer,   // truncates to a 4-byte integer; the smallest integer for NaN and numbers out of range
   equal,        // comparisons give masks; all except not_equal are false for NaN
   not_equal,
   less,
   less_equal,
-  whole_equal,
-  whole_less,
+  integer_equal,
+  integer_less,
   mask_and,
   mask_or,
   mask_xor,

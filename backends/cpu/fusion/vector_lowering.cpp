@@ -22,7 +22,7 @@ class Steps {
     return with_bits(code_.dtype == f32 ? std::bit_cast<std::uint32_t>(static_cast<float>(value))
                                         : std::bit_cast<std::uint64_t>(value));
   }
-  VirtualRegister whole(std::int64_t value) {
+  VirtualRegister integer(std::int64_t value) {
     const auto bits = static_cast<std::uint64_t>(value);
     return with_bits(code_.dtype == f32 ? bits & 0xffffffffU : bits);
   }
@@ -150,12 +150,12 @@ VirtualRegister select(Steps& s, const Op&, Lanes x) {
 VirtualRegister round(Steps& s, const Op& op, Lanes x) {
   return op.string("rounding_method") == "away_from_zero" ? no_register : s.of(VectorOp::round, x[0]);
 }
-// As detail::truncated: what to_whole makes of what is too large has the bits of the largest when all are
+// As detail::truncated: what to_integer makes of what is too large has the bits of the largest when all are
 // transposed, and those of NaN are cleared.
 VirtualRegister truncate(Steps& s, VirtualRegister x) {
   if (s.dtype() != f32) return no_register;
   const VirtualRegister large = s.of(VectorOp::less_equal, s.immediate(0x1p31), x);
-  const VirtualRegister whole = s.of(VectorOp::bits_xor, s.of(VectorOp::to_whole, x), large);
+  const VirtualRegister whole = s.of(VectorOp::bits_xor, s.of(VectorOp::to_integer, x), large);
   return s.of(VectorOp::bits_and, whole, s.of(VectorOp::equal, x, x));
 }
 VirtualRegister convert(Steps& s, const Op& op, Lanes x) {
@@ -193,40 +193,42 @@ VirtualRegister compare(Steps& s, const Op&, Lanes x) {
   return op == VectorOp::not_equal ? s.of(VectorOp::mask_xor, x[0], x[1]) : no_register;
 }
 
-// Of whole numbers.
-VirtualRegister whole_neg(Steps& s, const Op&, Lanes x) {
-  return s.of(VectorOp::whole_sub, s.whole(0), x[0]);
+// Of integers.
+VirtualRegister integer_neg(Steps& s, const Op&, Lanes x) {
+  return s.of(VectorOp::integer_sub, s.integer(0), x[0]);
 }
-VirtualRegister whole_abs(Steps& s, const Op& op, Lanes x) {
-  return s.of(VectorOp::whole_max, x[0], whole_neg(s, op, x));
+VirtualRegister integer_abs(Steps& s, const Op& op, Lanes x) {
+  return s.of(VectorOp::integer_max, x[0], integer_neg(s, op, x));
 }
-VirtualRegister whole_sign(Steps& s, const Op&, Lanes x) {
-  return s.of(VectorOp::whole_min, s.of(VectorOp::whole_max, x[0], s.whole(-1)), s.whole(1));
+VirtualRegister integer_sign(Steps& s, const Op&, Lanes x) {
+  return s.of(VectorOp::integer_min, s.of(VectorOp::integer_max, x[0], s.integer(-1)), s.integer(1));
 }
-VirtualRegister whole_square(Steps& s, const Op&, Lanes x) { return s.of(VectorOp::whole_mul, x[0], x[0]); }
-VirtualRegister whole_clamp(Steps& s, const Op&, Lanes x) {
-  return s.of(VectorOp::whole_min, s.of(VectorOp::whole_max, x[1], x[0]), x[2]);
+VirtualRegister integer_square(Steps& s, const Op&, Lanes x) {
+  return s.of(VectorOp::integer_mul, x[0], x[0]);
 }
-VirtualRegister whole_not(Steps& s, const Op&, Lanes x) {
-  return s.of(VectorOp::bits_xor, x[0], s.whole(-1));
+VirtualRegister integer_clamp(Steps& s, const Op&, Lanes x) {
+  return s.of(VectorOp::integer_min, s.of(VectorOp::integer_max, x[1], x[0]), x[2]);
 }
-VirtualRegister whole_pow(Steps& s, const Op& op, Lanes x) {
+VirtualRegister integer_not(Steps& s, const Op&, Lanes x) {
+  return s.of(VectorOp::bits_xor, x[0], s.integer(-1));
+}
+VirtualRegister pow_of_integers(Steps& s, const Op& op, Lanes x) {
   const std::int64_t y = op.integer("y");
-  return y < 0 || y > 64 ? no_register : power_of(s, VectorOp::whole_mul, s.whole(1), x[0], y);
+  return y < 0 || y > 64 ? no_register : power_of(s, VectorOp::integer_mul, s.integer(1), x[0], y);
 }
 template <VectorOp op, bool swapped, bool negated>
-VirtualRegister whole_compare(Steps& s, const Op&, Lanes x) {
+VirtualRegister integer_compare(Steps& s, const Op&, Lanes x) {
   const VirtualRegister is = swapped ? s.of(op, x[1], x[0]) : s.of(op, x[0], x[1]);
   return negated ? s.of(VectorOp::mask_not, is) : is;
 }
-VirtualRegister whole_convert(Steps& s, const Op& op, Lanes x) {
+VirtualRegister integer_convert(Steps& s, const Op& op, Lanes x) {
   const DType to = op.dtype("new_dtype");
-  if (to == bool_) return s.of(VectorOp::mask_not, s.of(VectorOp::whole_equal, x[0], s.whole(0)));
+  if (to == bool_) return s.of(VectorOp::mask_not, s.of(VectorOp::integer_equal, x[0], s.integer(0)));
   if (to == bf16) return no_register;  // which is not to be rounded to f32 first; all that f16 has, f32 has
   if (!is_integer(to)) return s.of(VectorOp::to_floating, x[0]);
   if (!s.is_mask(x[0])) return x[0];
-  const VirtualRegister zero = s.whole(0);
-  return s.of(VectorOp::select, x[0], zero, s.whole(1));
+  const VirtualRegister zero = s.integer(0);
+  return s.of(VectorOp::select, x[0], zero, s.integer(1));
 }
 
 enum class Takes : std::uint8_t { elements, masks, either };
@@ -295,30 +297,30 @@ constexpr Row lowering_rows[] = {
     {"atan2", call<VectorFunction::atan2>},
 };
 
-constexpr Row whole_rows[] = {
-    {"add", two<VectorOp::whole_add>},
-    {"sub", two<VectorOp::whole_sub>},
-    {"mul", two<VectorOp::whole_mul>},
-    {"max", two<VectorOp::whole_max>},
-    {"min", two<VectorOp::whole_min>},
-    {"neg", whole_neg},
-    {"abs", whole_abs},
-    {"sign", whole_sign},
-    {"square", whole_square},
-    {"clamp", whole_clamp},
+constexpr Row integer_rows[] = {
+    {"add", two<VectorOp::integer_add>},
+    {"sub", two<VectorOp::integer_sub>},
+    {"mul", two<VectorOp::integer_mul>},
+    {"max", two<VectorOp::integer_max>},
+    {"min", two<VectorOp::integer_min>},
+    {"neg", integer_neg},
+    {"abs", integer_abs},
+    {"sign", integer_sign},
+    {"square", integer_square},
+    {"clamp", integer_clamp},
     {"and", two<VectorOp::bits_and>},
     {"or", two<VectorOp::bits_or>},
     {"xor", two<VectorOp::bits_xor>},
-    {"not", whole_not},
-    {"integer_pow", whole_pow},
+    {"not", integer_not},
+    {"integer_pow", pow_of_integers},
     {"select_n", select, Takes::either},
-    {"convert_element_type", whole_convert, Takes::either},
-    {"eq", whole_compare<VectorOp::whole_equal, false, false>},
-    {"ne", whole_compare<VectorOp::whole_equal, false, true>},
-    {"lt", whole_compare<VectorOp::whole_less, false, false>},
-    {"le", whole_compare<VectorOp::whole_less, true, true>},
-    {"gt", whole_compare<VectorOp::whole_less, true, false>},
-    {"ge", whole_compare<VectorOp::whole_less, false, true>},
+    {"convert_element_type", integer_convert, Takes::either},
+    {"eq", integer_compare<VectorOp::integer_equal, false, false>},
+    {"ne", integer_compare<VectorOp::integer_equal, false, true>},
+    {"lt", integer_compare<VectorOp::integer_less, false, false>},
+    {"le", integer_compare<VectorOp::integer_less, true, true>},
+    {"gt", integer_compare<VectorOp::integer_less, true, false>},
+    {"ge", integer_compare<VectorOp::integer_less, false, true>},
 };
 
 using Table = std::unordered_map<std::string_view, const Row*>;
@@ -329,8 +331,8 @@ const Table* table_of(std::span<const Row> rows_of) {
 }
 const Row* row_of(std::string_view name, DType dtype) {
   static const Table* const of_floating = table_of(lowering_rows);
-  static const Table* const of_whole = table_of(whole_rows);
-  const Table& table = dtype == i32 || dtype == i64 ? *of_whole : *of_floating;
+  static const Table* const of_integers = table_of(integer_rows);
+  const Table& table = dtype == i32 || dtype == i64 ? *of_integers : *of_floating;
   const auto it = table.find(name);
   return it == table.end() ? nullptr : it->second;
 }

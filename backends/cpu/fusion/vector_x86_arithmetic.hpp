@@ -113,8 +113,8 @@ class ArithmeticEmitter {
     return op == VectorOp::multiply_no_nan || op == VectorOp::divide_no_nan;
   }
   static bool is_integer(VectorOp op) {
-    return (op >= VectorOp::whole_add && op <= VectorOp::whole_min) || op == VectorOp::to_floating ||
-           op == VectorOp::to_whole || op == VectorOp::whole_equal || op == VectorOp::whole_less;
+    return (op >= VectorOp::integer_add && op <= VectorOp::integer_min) || op == VectorOp::to_floating ||
+           op == VectorOp::to_integer || op == VectorOp::integer_equal || op == VectorOp::integer_less;
   }
   // Sets the lanes whose bits are set in k1.
   void spread(const Ymm& r) { x_.vpmovm2(r, k1); }
@@ -139,20 +139,20 @@ class ArithmeticEmitter {
 
   void integer(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
     switch (op) {
-      case VectorOp::whole_add: return x_.vpadd(r, a, b);
-      case VectorOp::whole_sub: return x_.vpsub(r, a, b);
-      case VectorOp::whole_mul: return x_.is_f64() ? multiply_wide(r, a, b) : x_.vpmulld(r, a, b);
-      case VectorOp::whole_max:
-      case VectorOp::whole_min: return integer_extremum(op, r, a, b);
-      case VectorOp::whole_equal:
+      case VectorOp::integer_add: return x_.vpadd(r, a, b);
+      case VectorOp::integer_sub: return x_.vpsub(r, a, b);
+      case VectorOp::integer_mul: return x_.is_f64() ? multiply_wide(r, a, b) : x_.vpmulld(r, a, b);
+      case VectorOp::integer_max:
+      case VectorOp::integer_min: return integer_extremum(op, r, a, b);
+      case VectorOp::integer_equal:
         if (!x_.is_512()) return x_.vpcmpeq(r, a, b);
         x_.vpcmpeq(k1, a, b);
         return spread(r);
-      case VectorOp::whole_less:
+      case VectorOp::integer_less:
         if (!x_.is_512()) return x_.vpcmpgt(r, b, a);
         x_.vpcmpgt(k1, b, a);
         return spread(r);
-      case VectorOp::to_whole: return x_.vcvttps2dq(r, a);
+      case VectorOp::to_integer: return x_.vcvttps2dq(r, a);
       default: return x_.is_f64() ? wide_to_floating(r, a) : x_.vcvtdq2ps(r, a);
     }
   }
@@ -170,7 +170,7 @@ class ArithmeticEmitter {
     x_.vpaddq(r, r, t);
   }
   void integer_extremum(VectorOp op, const Ymm& r, const Ymm& a, const Ymm& b) {
-    const bool largest = op == VectorOp::whole_max;
+    const bool largest = op == VectorOp::integer_max;
     if (!x_.is_f64()) return largest ? x_.vpmaxsd(r, a, b) : x_.vpminsd(r, a, b);
     if (x_.is_512()) return largest ? x_.vpmaxsq(r, a, b) : x_.vpminsq(r, a, b);
     x_.vpcmpgtq(x_.spare(), a, b);

@@ -1,4 +1,4 @@
-// Convolutions in f32 that are large enough for oneDNN, and their gradients, with whole numbers for elements:
+// Convolutions in f32 that are large enough for oneDNN, and their gradients, with integers for elements:
 // every sum is exact in any order, so they equal those in f64, which are never oneDNN's, to the last bit.
 #include <numeric>
 #include <thread>

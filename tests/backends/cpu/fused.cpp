@@ -167,7 +167,7 @@ TEST_CASE("kernels of other projects see whole operations, in graphs that their 
     REQUIRE(std::abs(got.at(i).real() + std::exp(inputs[0].at(i).real())) < 1e-5);
 }
 
-TEST_CASE("selections of whole numbers keep their bits in generated code") {
+TEST_CASE("selections of integers keep their bits in generated code") {
   std::mt19937_64 random(4);
   for (const auto& [whole, real] : {std::pair{i32, f32}, std::pair{i64, f64}, std::pair{i32, f64}}) {
     const Type numbers(whole, {5001}), reals(real, {5001});

@@ -287,7 +287,7 @@ TEST_CASE("[lines] an addition in place of a scan or a loop is added once") {
 
       std::mt19937_64 random(1);
       for (const Graph& graph : {scan, loop}) {
-        std::vector<Tensor> inputs;  // small whole numbers, of which any sum is exact
+        std::vector<Tensor> inputs;  // small integers, of which any sum is exact
         for (const ValueId id : graph.inputs()) {
           const Tensor drawn = random_tensor(Type(i32, graph.type(id).shape()), Domain{-3, 3}, random);
           inputs.push_back(reference().run(converted(drawn.type(), dtype), {drawn})[0]);

@@ -109,7 +109,7 @@ class Programs {
       case 1: return put({.op = any({add, sub, mul, div, max, min}), .a = element(), .b = element()});
       case 2: return put({.op = any({multiply_no_nan, divide_no_nan}), .a = element(), .b = element()});
       case 3:
-        return put({.op = any({whole_add, whole_mul, whole_max, bits_and, bits_xor}),
+        return put({.op = any({integer_add, integer_mul, integer_max, bits_and, bits_xor}),
                     .a = element(),
                     .b = element()});
       case 4: return put({.op = any({neg, abs, sqrt, floor, round, to_floating}), .a = element()});
@@ -119,7 +119,8 @@ class Programs {
                     .a = element(),
                     .index = static_cast<std::uint32_t>(below(2) != 0 ? VectorFunction::exp
                                                                       : VectorFunction::tanh)});
-      case 6: return put({.op = any({equal, less, whole_equal, whole_less}), .a = element(), .b = element()});
+      case 6:
+        return put({.op = any({equal, less, integer_equal, integer_less}), .a = element(), .b = element()});
       case 7: return put({.op = any({mask_and, mask_or, mask_xor}), .a = mask(), .b = mask()});
       case 8: return put({.op = mask_not, .a = mask()});
       default: return put({.op = select, .a = mask(), .b = element(), .c = element()});

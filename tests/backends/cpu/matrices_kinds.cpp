@@ -124,7 +124,7 @@ std::vector<MatrixKind> dense_kinds() {
       {"of ones, -1 below",
        [](auto i, auto j, auto n, Random&) { return i == j || j == n - 1 ? 1.0 : if_(i > j, -1); }},
       {"Frank", [](auto i, auto j, auto n, Random&) { return if_(j + 1 >= i, real(n - std::max(i, j))); }},
-      {"whole numbers", [](auto i, auto j, auto, Random&) { return real((7 * i + 3 * j) % 5); }},
+      {"integers", [](auto i, auto j, auto, Random&) { return real((7 * i + 3 * j) % 5); }},
       {"dense", [](auto, auto, auto, Random& r) { return normal(r); }},
   };
 }

@@ -23,7 +23,7 @@ Op reduction(const Primitive& primitive, std::int64_t axis) {
 
 }  // namespace
 
-TEST_CASE("narrow reductions: whole numbers and bools are the reference's") {
+TEST_CASE("narrow reductions: integers and bools are the reference's") {
   using namespace prim;
   std::mt19937_64 random(1);
   const auto check = [&](const Primitive& primitive, Type type, std::int64_t axis) {

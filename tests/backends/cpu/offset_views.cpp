@@ -81,7 +81,7 @@ TEST_CASE("[offset views] graphs without a gain are unchanged") {
     const Value part = ops::slice(wide, {0, 0}, {extent - 2, extent - 2});
     CHECK(is_left(builder.build({ops::add(framed(part), u)})));
   }
-  SUBCASE("whole numbers") {
+  SUBCASE("integers") {
     const Value whole = builder.input("whole", Type(i32, {extent, extent}));
     CHECK(is_left(builder.build({ops::add(rolled_across(whole, 1), whole)})));
   }

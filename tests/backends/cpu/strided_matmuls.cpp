@@ -32,7 +32,7 @@ Value beside_fusion(GraphBuilder& g) {
   return ops::neg(ops::mul(side, side));
 }
 
-// Small whole numbers, of which sums are exact.
+// Small integers, of which sums are exact.
 Value from_whole_numbers(GraphBuilder& g, const char* name, DType dtype, const Shape& shape) {
   return ops::convert_element_type(g.input(name, Type(i32, shape)), dtype);
 }

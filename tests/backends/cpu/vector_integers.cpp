@@ -1,4 +1,4 @@
-// Code that is generated for whole numbers: against the reference interpreter, exactly, with extreme numbers
+// Code that is generated for integers: against the reference interpreter, exactly, with extreme numbers
 // and ends of arrays; conversions where they round or leave the range; chains of several dtypes.
 #include <array>
 #include <bit>
@@ -9,7 +9,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
-namespace whole_lanes_cases {
+namespace vector_integers_cases {
 namespace {
 
 struct Case {
@@ -26,7 +26,7 @@ CpuExecutor executor(VectorUnits units, int threads = 1) {
 }
 
 // All bits random in some, few in others, and extremes: so operands are equal at times.
-Tensor whole_tensor(Type type, std::mt19937_64& random) {
+Tensor integer_tensor(Type type, std::mt19937_64& random) {
   Tensor tensor = random_tensor(type, {-3, 3, true}, random);
   if (!is_integer(type.dtype())) return tensor;
   const std::size_t size = size_of(type.dtype());
@@ -40,7 +40,7 @@ Tensor whole_tensor(Type type, std::mt19937_64& random) {
 void check(const CpuExecutor& lanes, const Op& op, const std::vector<Type>& types, std::mt19937_64& random) {
   const Graph graph = graph_of(op, types);
   std::vector<Tensor> inputs;
-  for (const Type type : types) inputs.push_back(whole_tensor(type, random));
+  for (const Type type : types) inputs.push_back(integer_tensor(type, random));
   const Tensor got = lanes.run(graph, inputs)[0], expected = reference().run(graph, inputs)[0];
   CHECK_MESSAGE(std::memcmp(got.bytes(), expected.bytes(), got.type().bytes()) == 0, op.name(), " ",
                 types.back());
@@ -133,7 +133,7 @@ TEST_CASE("[integer vectors] a chain of several dtypes is the reference's on any
     const Value far = ops::convert_element_type(wide, f64);
     const Graph graph = g.build({hash, scaled, back, is_less, wide, far});
     std::vector<Tensor> inputs;
-    for (const ValueId id : graph.inputs()) inputs.push_back(whole_tensor(graph.type(id), random));
+    for (const ValueId id : graph.inputs()) inputs.push_back(integer_tensor(graph.type(id), random));
     const std::vector<Tensor> expected = reference().run(graph, inputs);
     for (const VectorUnits each : units()) {
       for (const int threads : {1, 2}) {
@@ -146,4 +146,4 @@ TEST_CASE("[integer vectors] a chain of several dtypes is the reference's on any
   }
 }
 
-}  // namespace whole_lanes_cases
+}  // namespace vector_integers_cases
