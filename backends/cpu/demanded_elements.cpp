@@ -178,12 +178,12 @@ class Reads {
     return std::make_shared<const std::vector<bool>>(std::move(read));
   }
 
-  // Of what a take picks from.
+  // Of what a take gathers from.
   ReadElements of_taken(const OperationRecord& record, const ReadElements& elements) {
     const Indexed by = indexed(record);
-    const std::size_t picked = by.number * by.inner;
-    if (by.indices == nullptr || picked == 0 || by.slices == 0 ||
-        (elements != nullptr && picked % elements->size() != 0) || !spend(by.slices + picked))
+    const std::size_t gathered = by.number * by.inner;
+    if (by.indices == nullptr || gathered == 0 || by.slices == 0 ||
+        (elements != nullptr && gathered % elements->size() != 0) || !spend(by.slices + gathered))
       return nullptr;
     std::vector<bool> read(by.slices, false);
     for (std::size_t i = 0; i < by.number; ++i) {

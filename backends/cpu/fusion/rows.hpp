@@ -38,19 +38,20 @@ struct RowsCode {
   std::uint32_t num_kept = 0;
   /// A gathered row: for each row, one row of an array is read. Its number is an integer of the row, clamped;
   /// or, for repeated rows, r / `every` * `together` + r % `together` for row r.
-  struct Pick {
+  struct Gather {
     std::uint32_t array = 0, indices = 0;  ///< pointers
     std::int64_t rows = 0;                 ///< of the array
     bool wide = false;                     ///< i64 indices instead of i32
     std::int64_t every = 0,
                  together = 1;  ///< for repeated rows; `every` is a multiple of `together`
     bool is_repeated() const { return every != 0; }
-    friend bool operator==(const Pick&, const Pick&) = default;
+    friend bool operator==(const Gather&, const Gather&) = default;
   };
-  std::vector<Pick> picks;
+  std::vector<Gather> gathers;
   /// Do any indices select rows?
   bool has_indices() const {
-    return std::any_of(picks.begin(), picks.end(), [](const Pick& pick) { return !pick.is_repeated(); });
+    return std::any_of(gathers.begin(), gathers.end(),
+                       [](const Gather& gather) { return !gather.is_repeated(); });
   }
   friend bool operator==(const RowsCode&, const RowsCode&) = default;
   std::uint64_t hash() const;

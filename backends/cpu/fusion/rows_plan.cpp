@@ -79,7 +79,7 @@ class RowsPlanner {
     along_row,  // repeats an element for each row
     all_rows,   // repeats a row
     each_row,   // repeats each of some rows
-    picked      // a row that an index names
+    gathered    // a row that an index names
   };
   static constexpr std::uint32_t never = no_index;
   struct Item {
@@ -117,7 +117,7 @@ class RowsPlanner {
       case RowStep::Kind::along_rows: item.kind = Kind::along_row; break;
       case RowStep::Kind::rows: item.kind = Kind::all_rows; break;
       case RowStep::Kind::each_row: item.kind = Kind::each_row; break;
-      case RowStep::Kind::picked: item.kind = Kind::picked; break;
+      case RowStep::Kind::gathered: item.kind = Kind::gathered; break;
       case RowStep::Kind::none: {
         for (const ValueId id : inputs) {
           const Item* of = item_of(id);
@@ -271,8 +271,9 @@ class RowsPlanner {
                          .index = pointer_of_.at(read(operand))});
           break;
         case Kind::each_row:
-        case Kind::picked:
-          virtual_register_of_[item.result] = list_.add({.op = VectorOp::load_picked, .index = pick(item)});
+        case Kind::gathered:
+          virtual_register_of_[item.result] =
+              list_.add({.op = VectorOp::load_gathered, .index = gather(item)});
           break;
         default: {
           if (item.done < phase && item.kept) {
@@ -317,23 +318,23 @@ class RowsPlanner {
     const SlotId slot = program_.slot_of(item.result);
     return std::find(operand_slots_.begin(), operand_slots_.end(), slot) != operand_slots_.end();
   }
-  std::uint32_t pick(const Item& item) {
+  std::uint32_t gather(const Item& item) {
     const Operation operation = graph_.operation(item.operation);
-    RowsCode::Pick pick{.array = pointer_of_.at(read(operation.inputs()[0]))};
+    RowsCode::Gather gather{.array = pointer_of_.at(read(operation.inputs()[0]))};
     if (item.kind == Kind::each_row) {
-      pick.together = item.step.columns / code_.columns;
-      pick.every = pick.together * item.step.times;
-      pick.rows = item.step.rows / item.step.times * pick.together;
+      gather.together = item.step.columns / code_.columns;
+      gather.every = gather.together * item.step.times;
+      gather.rows = item.step.rows / item.step.times * gather.together;
     } else {
       const ValueId indices = read(operation.inputs()[1]);
-      pick.indices = pointer_of_.at(indices);
-      pick.rows = item.step.picked_of;
-      pick.wide = graph_.type(indices).dtype() == i64;
+      gather.indices = pointer_of_.at(indices);
+      gather.rows = item.step.picked_of;
+      gather.wide = graph_.type(indices).dtype() == i64;
     }
-    const auto found = std::find(code_.picks.begin(), code_.picks.end(), pick);
-    if (found == code_.picks.end()) code_.picks.push_back(pick);
-    return static_cast<std::uint32_t>(std::find(code_.picks.begin(), code_.picks.end(), pick) -
-                                      code_.picks.begin());
+    const auto found = std::find(code_.gathers.begin(), code_.gathers.end(), gather);
+    if (found == code_.gathers.end()) code_.gathers.push_back(gather);
+    return static_cast<std::uint32_t>(std::find(code_.gathers.begin(), code_.gathers.end(), gather) -
+                                      code_.gathers.begin());
   }
   static VectorOp reduction_of(const Operation& operation, VectorOp sum) {
     const int which = is_any_of(operation, prim::reduce_sum)   ? 0

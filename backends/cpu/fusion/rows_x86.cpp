@@ -79,7 +79,7 @@ class RowsGenerator : private MemoryEmitter {
     x_.L(fewer);
   }
   void some_rows(std::int64_t halves) {
-    pointers_.find_picked();
+    pointers_.find_gathered();
     for (std::size_t i = 0; i < code_.phases.size(); ++i) {
       for (std::int64_t half = 0; half < halves; ++half) {
         tile_.set_first_row(half * tile_.rows());

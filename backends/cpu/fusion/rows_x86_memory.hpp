@@ -33,7 +33,7 @@ class RowMemory {
       case VectorOp::kept_mask: return x_.vmovups(to, kept(id, step.index));
       case VectorOp::load: return load_elements(to, id, step.index, false);
       case VectorOp::load_column: return load_elements(to, id, step.index, true);
-      case VectorOp::load_picked: return load_elements(to, id, pointers_.picked(step.index), true);
+      case VectorOp::load_gathered: return load_elements(to, id, pointers_.gathered(step.index), true);
       case VectorOp::load_mask: return load_mask(to, id, pointers_.array(step.index));
       case VectorOp::splat_row: return load_row(to, of_row(id, pointers_.array(step.index)));
       case VectorOp::splat: return x_.vbroadcasts(to, ptr[pointers_.array(step.index)]);

@@ -32,8 +32,8 @@ class RowPointers {
       const bool reads = step.op <= VectorOp::splat_row;
       const bool writes = step.op == VectorOp::store || step.op == VectorOp::stream ||
                           step.op == VectorOp::store_mask || is_column_reduction(step.op);
-      if (step.op == VectorOp::load_picked) {
-        put(cached_picks_, step.index, scratch_.pick(step.index));
+      if (step.op == VectorOp::load_gathered) {
+        put(cached_gathers_, step.index, scratch_.gather(step.index));
       } else if (reads || writes) {
         put(cached_, step.index, in_memory(step.index));
       }
@@ -41,22 +41,22 @@ class RowPointers {
   }
   void forget() {
     cached_.clear();
-    cached_picks_.clear();
+    cached_gathers_.clear();
   }
 
   /// The array's pointer, and that of a gathered row; may write rax.
   Reg64 array(std::uint32_t index) { return find(cached_, index, in_memory(index)); }
-  Reg64 picked(std::uint32_t index) { return find(cached_picks_, index, scratch_.pick(index)); }
+  Reg64 gathered(std::uint32_t index) { return find(cached_gathers_, index, scratch_.gather(index)); }
 
   /// Stores the addresses of the rows that are gathered for this row. No pointer is in a register.
-  void find_picked() {
-    for (std::uint32_t i = 0; i < code_.picks.size(); ++i) {
-      const RowsCode::Pick& pick = code_.picks[i];
-      pick.is_repeated() ? find_repeated(pick) : find_named(pick);
+  void find_gathered() {
+    for (std::uint32_t i = 0; i < code_.gathers.size(); ++i) {
+      const RowsCode::Gather& gather = code_.gathers[i];
+      gather.is_repeated() ? find_repeated(gather) : find_named(gather);
       x_.mov(rdx, static_cast<std::uint64_t>(code_.columns * x_.element_bytes()));
       x_.imul(rax, rdx);
-      x_.add(rax, in_memory(pick.array));
-      x_.mov(scratch_.pick(i), rax);
+      x_.add(rax, in_memory(gather.array));
+      x_.mov(scratch_.gather(i), rax);
     }
   }
 
@@ -69,9 +69,9 @@ class RowPointers {
     return rax;
   }
   // Sets rax to the row that an index selects.
-  void find_named(const RowsCode::Pick& pick) {
-    x_.mov(rax, in_memory(pick.indices));
-    if (pick.wide) {
+  void find_named(const RowsCode::Gather& gather) {
+    x_.mov(rax, in_memory(gather.indices));
+    if (gather.wide) {
       x_.mov(rax, ptr[rax + rbx * 8]);
     } else {
       x_.movsxd(rax, dword[rax + rbx * 4]);
@@ -79,13 +79,13 @@ class RowPointers {
     x_.xor_(edx, edx);
     x_.test(rax, rax);
     x_.cmovs(rax, rdx);
-    x_.mov(rdx, static_cast<std::uint64_t>(pick.rows - 1));
+    x_.mov(rdx, static_cast<std::uint64_t>(gather.rows - 1));
     x_.cmp(rax, rdx);
     x_.cmovg(rax, rdx);
   }
   // Sets rax to the row that is repeated here. Division of few bits is much faster on older processors.
-  void find_repeated(const RowsCode::Pick& pick) {
-    const std::int64_t rows = pick.rows / pick.together * pick.every;
+  void find_repeated(const RowsCode::Gather& gather) {
+    const std::int64_t rows = gather.rows / gather.together * gather.every;
     const bool is_few = rows < std::int64_t{1} << 31U;
     const auto divide = [&](std::int64_t by) {  // divides rax; remainder in rdx
       x_.mov(rcx, static_cast<std::uint64_t>(by));
@@ -93,13 +93,13 @@ class RowPointers {
       is_few ? x_.div(ecx) : x_.div(rcx);
     };
     x_.mov(rax, rbx);
-    divide(pick.every);
-    if (pick.together == 1) return;
+    divide(gather.every);
+    if (gather.together == 1) return;
     x_.mov(rsi, rax);
     x_.mov(rax, rdx);
-    divide(pick.together);
+    divide(gather.together);
     x_.mov(rax, rsi);
-    x_.mov(rcx, static_cast<std::uint64_t>(pick.together));
+    x_.mov(rcx, static_cast<std::uint64_t>(gather.together));
     x_.imul(rax, rcx);
     x_.add(rax, rdx);
   }
@@ -107,7 +107,7 @@ class RowPointers {
   const RowsCode& code_;
   Assembler& x_;
   const RowScratch& scratch_;
-  std::map<std::uint32_t, Reg64> cached_, cached_picks_;  // by index
+  std::map<std::uint32_t, Reg64> cached_, cached_gathers_;  // by index
 };
 
 /// Prefetches the next row of each array, once for each row, since hardware prefetchers stop at page

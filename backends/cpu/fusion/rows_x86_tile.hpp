@@ -44,7 +44,7 @@ inline std::int64_t rows_side_by_side(const RowsCode& code, const Assembler& x) 
     steps += phase.elements.size();
     calls = calls || calls_out(phase.elements);
   }
-  if (reductions == 0 || calls || vectors > max_vectors || !code.picks.empty()) return 1;
+  if (reductions == 0 || calls || vectors > max_vectors || !code.gathers.empty()) return 1;
   const std::size_t accumulators = reductions * static_cast<std::size_t>(few_lanes / x.lanes());
   for (const int bytes : {32, 16}) {
     const std::int64_t rows = bytes / x.element_bytes();
@@ -74,8 +74,8 @@ class RowScratch {
       reductions = std::max(reductions, row_reductions_of(phase).size());
     kept_at_ = accumulators_at_ + reductions * many_lanes * element_;
     kept_size_ = aligned(row) + line;
-    picks_at_ = kept_at_ + code.num_kept * kept_size_ * rows_;
-    bytes_ = picks_at_ + aligned(code.picks.size() * sizeof(void*));
+    gathers_at_ = kept_at_ + code.num_kept * kept_size_ * rows_;
+    bytes_ = gathers_at_ + aligned(code.gathers.size() * sizeof(void*));
   }
   std::size_t bytes() const { return bytes_; }
 
@@ -91,7 +91,7 @@ class RowScratch {
     const std::size_t array = index * rows_ + static_cast<std::size_t>(row);
     return ptr[r15 + r13 * static_cast<int>(element_) + (kept_at_ + array * kept_size_ + offset)];
   }
-  Address pick(std::uint32_t index) const { return ptr[r15 + picks_at_ + index * sizeof(void*)]; }
+  Address gather(std::uint32_t index) const { return ptr[r15 + gathers_at_ + index * sizeof(void*)]; }
 
   static constexpr std::size_t line = 64;
 
@@ -100,7 +100,7 @@ class RowScratch {
 
   std::size_t element_, vector_, rows_;
   std::size_t parts_at_, parts_size_ = 0, accumulators_at_ = 0, kept_at_ = 0, kept_size_ = 0;
-  std::size_t picks_at_ = 0, bytes_ = 0;
+  std::size_t gathers_at_ = 0, bytes_ = 0;
 };
 
 /// A tile is some vectors of some rows side by side. For each instruction of its straight-line code, it tells

@@ -34,10 +34,10 @@ enum class VectorOp : std::uint8_t {
   splat,       // the single element of operand `index`, in every lane
   splat_mask,  // the same for a bool operand
   // Only in row fusions (rows.hpp):
-  load_column,  // elements of operand `index`, which has one row for all
-  splat_row,    // the element of operand `index` for the row
-  load_picked,  // elements of the gathered row of pick `index`
-  slot,         // value `index` of the row
+  load_column,    // elements of operand `index`, which has one row for all
+  splat_row,      // the element of operand `index` for the row
+  load_gathered,  // elements of the gathered row of gather `index`
+  slot,           // value `index` of the row
   slot_mask,
   kept,  // elements `index` that were kept for the row
   kept_mask,

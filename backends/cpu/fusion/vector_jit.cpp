@@ -129,12 +129,12 @@ std::uint64_t RowsCode::hash() const {
     hasher.mix(phase.elements);
     hasher.mix(phase.row);
   }
-  for (const Pick& pick : picks) {
-    hasher.mix(std::uint64_t{pick.array} << 32U | pick.indices);
-    hasher.mix(static_cast<std::uint64_t>(pick.rows));
-    hasher.mix(std::uint64_t{pick.wide});
-    hasher.mix(static_cast<std::uint64_t>(pick.every));
-    hasher.mix(static_cast<std::uint64_t>(pick.together));
+  for (const Gather& gather : gathers) {
+    hasher.mix(std::uint64_t{gather.array} << 32U | gather.indices);
+    hasher.mix(static_cast<std::uint64_t>(gather.rows));
+    hasher.mix(std::uint64_t{gather.wide});
+    hasher.mix(static_cast<std::uint64_t>(gather.every));
+    hasher.mix(static_cast<std::uint64_t>(gather.together));
   }
   return hasher.hash();
 }

@@ -235,7 +235,7 @@ class Fuser {
     nodes_[node].grouped_matmul = true;
     return node;
   }
-  // Of operations with two operands that fusions take, those that pick rows are not element by element.
+  // Of operations with two operands that fusions take, those that gather rows are not element by element.
   bool names_rows(const OperationRecord& record, std::size_t i) const {
     const auto is_index = [](DType dtype) { return dtype == i32 || dtype == i64; };
     return record.num_inputs == 2 && i == 1 && !record.op->primitive->has_trait(Trait::elementwise) &&
@@ -308,7 +308,7 @@ class Fuser {
       const FuseNode& at = nodes_[node];
       if (node < least || !at.fusion || !at.can_have_rows || !at.rows_with(step) || !dtype_with(at, record))
         return false;
-      // Rows that are repeated are no values of the fusion's, nor is what rows are picked of.
+      // Rows that are repeated are no values of the fusion's, nor is what rows are gathered of.
       for (const ValueId operand : operands_of(graph_, record)) {
         if (reads_rows(step.kind) && made_by_[roots_[operand]] == node) return false;
       }
@@ -396,8 +396,8 @@ class Fuser {
     }
     return true;
   }
-  // Rows that are picked and no more: a copy, which needs no fusion.
-  bool only_picks(const FuseNode& node) const {
+  // Rows that are gathered and no more: a copy, which needs no fusion.
+  bool only_gathers(const FuseNode& node) const {
     return std::all_of(node.operations.begin(), node.operations.end(),
                        [&](std::uint32_t operation) { return names_rows(g_.operations[operation], 1); });
   }
@@ -414,7 +414,7 @@ class Fuser {
       const FuseNode& node = nodes_[n];
       add_layouts(n);
       if (node.loop != no_index) schedule.nodes.push_back({NodeKind::blocked_loop, node.loop, 1});
-      if (node.fusion && !is_alone(node) && !only_picks(node)) {
+      if (node.fusion && !is_alone(node) && !only_gathers(node)) {
         schedule.nodes.push_back({NodeKind::fusion, static_cast<std::uint32_t>(node.columns),
                                   static_cast<std::uint32_t>(node.operations.size() + 1)});
       }

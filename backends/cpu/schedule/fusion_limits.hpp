@@ -21,7 +21,7 @@ inline constexpr std::int64_t max_in_period = 65536;
 
 /// Does the step read rows of an array at other positions than the fusion's own rows?
 constexpr bool reads_rows(RowStep::Kind kind) {
-  return kind == RowStep::Kind::rows || kind == RowStep::Kind::each_row || kind == RowStep::Kind::picked;
+  return kind == RowStep::Kind::rows || kind == RowStep::Kind::each_row || kind == RowStep::Kind::gathered;
 }
 
 /// Delays matmuls: a matmul that has one reader, an element-wise fusion, and whose result is large and not

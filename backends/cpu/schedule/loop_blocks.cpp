@@ -271,11 +271,11 @@ class LoopMaker {
       }
     }
   }
-  // Is it computed element by element, or repeated, or rows picked of what is not cut?
+  // Is it computed element by element, or repeated, or rows gathered of what is not cut?
   bool is_light(std::uint32_t operation) const {
     const Primitive& primitive = *g_.operations[operation].op->primitive;
     if (primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::repeats)) return true;
-    return row_step(c_.graph, operation).kind == RowStep::Kind::picked;
+    return row_step(c_.graph, operation).kind == RowStep::Kind::gathered;
   }
   bool joins_fusion(std::uint32_t operation) const {
     return is_light(operation) && heavy_.find(g_.operations[operation].first_output) == heavy_.end();

@@ -9,10 +9,10 @@ namespace tidu::passes {
 namespace {
 
 // Entries of the first axis that is longer than 1.
-RowStep picked_rows(const Factors& factors) {
+RowStep gathered_rows(const Factors& factors) {
   const Type from = factors.operand(0);
   const auto axis = static_cast<std::size_t>(factors.picked_axis());
-  RowStep step{RowStep::Kind::picked, factors.operand(1).size(), 1, from.dim(axis)};
+  RowStep step{RowStep::Kind::gathered, factors.operand(1).size(), 1, from.dim(axis)};
   for (std::size_t i = 0; i < axis; ++i) {
     if (from.dim(i) != 1) return {};
   }
@@ -29,16 +29,16 @@ RowStep row_step(const Graph& graph, std::uint32_t operation) {
   const Primitive& primitive = *record.op->primitive;
   const bool reduces = primitive.has_trait(Trait::combines);
   const bool one = record.num_inputs == 1 && (reduces || primitive.has_trait(Trait::repeats));
-  const bool picks = record.num_inputs == 2 && primitive.has_trait(Trait::shape_only);
-  if (!(one || picks) || primitive.factors == nullptr || record.num_outputs != 1) return {};
+  const bool gathers = record.num_inputs == 2 && primitive.has_trait(Trait::shape_only);
+  if (!(one || gathers) || primitive.factors == nullptr || record.num_outputs != 1) return {};
   const ValueId* operands = graph.data().operands.data() + record.first_input;
-  const Type types[] = {graph.type(operands[0]), graph.type(operands[picks ? 1 : 0])}, operand = types[0];
+  const Type types[] = {graph.type(operands[0]), graph.type(operands[gathers ? 1 : 0])}, operand = types[0];
   const Type result = graph.type(record.first_output);
   const Op op = Op::of(record.op);  // which `factors` refers to
   Factors factors;
   factors.begin(op, {types, record.num_inputs}, result);
   primitive.factors(factors);
-  if (picks) return factors.picked_axis() == Factors::none ? RowStep() : picked_rows(factors);
+  if (gathers) return factors.picked_axis() == Factors::none ? RowStep() : gathered_rows(factors);
   const Type large_type = reduces ? operand : result;
   std::vector<int> small_axes(large_type.rank(), Factors::none);
   for (std::size_t f = 0; f < factors.size(); ++f) {

@@ -54,15 +54,16 @@ struct RowStep {
     along_rows,      ///< broadcasts one element per row along the row
     rows,            ///< broadcasts one row to all rows
     each_row,        ///< repeats each row `times` times in succession
-    picked,  ///< gathers the rows of operand 0 that operand 1 selects, with clamped indices; operand 0 has
-             ///< `picked_of` rows
-    fold_rows [[deprecated("use reduce_rows")]] = reduce_rows,          ///< the former name
-    fold_columns [[deprecated("use reduce_columns")]] = reduce_columns  ///< the former name
+    gathered,  ///< gathers the rows of operand 0 that operand 1 selects, with clamped indices; operand 0 has
+               ///< `picked_of` rows
+    fold_rows [[deprecated("use reduce_rows")]] = reduce_rows,           ///< the former name
+    fold_columns [[deprecated("use reduce_columns")]] = reduce_columns,  ///< the former name
+    picked [[deprecated("use gathered")]] = gathered                     ///< the former name
   };
   Kind kind = Kind::none;      ///< the kind
   std::int64_t rows = 0;       ///< number of rows
   std::int64_t columns = 0;    ///< number of columns
-  std::int64_t picked_of = 0;  ///< number of rows of operand 0, for kind picked
+  std::int64_t picked_of = 0;  ///< number of rows of operand 0, for kind gathered
   std::int64_t times = 1;      ///< for kind each_row
 };
 /// The row step of an operation with one operand and trait combines or repeats, or of one that gathers

@@ -11,7 +11,7 @@
 using namespace tidu;
 using namespace tidu::test;
 
-namespace rows_picked_cases {
+namespace rows_gathered_cases {
 namespace {
 
 constexpr std::int64_t count = 90;
@@ -160,7 +160,7 @@ TEST_CASE("which choices go row by row") {
   const Value values[] = {ops::take(x, i, 1), ops::take(x, i, 2), ops::take(x, i, 1, "drop"),
                           ops::take(x, i, 0)};
   using Kind = passes::RowStep::Kind;
-  const passes::RowStep expected[] = {{Kind::picked, 6, 30, 7}, {}, {}, {Kind::picked, 6, 210, 1}};
+  const passes::RowStep expected[] = {{Kind::gathered, 6, 30, 7}, {}, {}, {Kind::gathered, 6, 210, 1}};
   const Graph graph = g.build(std::span<const Value>(values));
   for (std::size_t k = 0; k < std::size(values); ++k) {
     const passes::RowStep got = passes::row_step(graph, *graph.producer(graph.outputs()[k]));
@@ -187,4 +187,4 @@ TEST_CASE("no loop is made for arrays that a fusion keeps in registers") {
   CHECK(operations_alone(program) == 1);
 }
 
-}  // namespace rows_picked_cases
+}  // namespace rows_gathered_cases
