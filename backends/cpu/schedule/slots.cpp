@@ -117,7 +117,7 @@ class Planner {
     plan_.slot_of[value] = plan_.slot_of[from];
     ++plan_.in_place;
   }
-  void place_part(const PlacedPart& part) {
+  void place_sub_buffer(const SubBuffer& part) {
     const Slot& whole = plan_.slots[plan_.slot_of[part.whole]];
     plan_.slot_of[part.part] = add({whole.storage, whole.index, part.offset, graph_.type(part.part).bytes()});
     ++plan_.in_place;
@@ -188,7 +188,7 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
 
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes, bool in_place,
-                      std::span<const PlacedPart> parts) {
+                      std::span<const SubBuffer> parts) {
   Planner planner(graph, roots);
   for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
     planner.fixed(graph.inputs()[i], Storage::input, i);
@@ -210,8 +210,8 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     const ValueId result = nodes[node].results[0];
     if (planner.is_output(result)) planner.take_over(changed, result);
   }
-  for (const PlacedPart& part : parts) {
-    if (planner.is_output(part.whole) && !planner.has_slot(part.part)) planner.place_part(part);
+  for (const SubBuffer& part : parts) {
+    if (planner.is_output(part.whole) && !planner.has_slot(part.part)) planner.place_sub_buffer(part);
   }
 
   // By operand: the last node of which a result has taken its place, or from which on it is free.

@@ -91,7 +91,7 @@ class StepGraph {
   std::vector<std::uint32_t> count_readers() const;
 
   /// Operands of concatenations that are computed within the result.
-  std::vector<passes::PlacedPart> sub_buffers;
+  std::vector<passes::SubBuffer> sub_buffers;
 
   /// Call it after the last pass: clears the values of absorbed steps, and returns the program with buffers
   /// for the values that steps read and write. Returns the program itself if no pass changed a step.

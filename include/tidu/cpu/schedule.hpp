@@ -92,7 +92,7 @@ struct Slot {
   Storage storage = Storage::small;  ///< memory region
   std::uint32_t index = 0;           ///< see Storage
   std::size_t offset = 0;  ///< bytes from the start of the region, a multiple of 16 (small) or 64 (large);
-                           ///< for a part of an output (see PlacedPart) from the start of the output; else 0
+                           ///< for a part of an output (see SubBuffer) from the start of the output; else 0
   std::size_t bytes = 0;   ///< size in bytes
 };
 

@@ -131,11 +131,13 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
                       const std::vector<ValueId>& roots, const std::vector<ValueId>& splats, bool in_place);
 
 /// A value that is computed within a larger value, whose operation finds it there.
-struct PlacedPart {
+struct SubBuffer {
   ValueId part = no_index;   ///< has no other reader and is no output
   ValueId whole = no_index;  ///< an output with memory of its own
   std::size_t offset = 0;    ///< of the part in the whole, in bytes
 };
+/// The former name.
+using PlacedPart [[deprecated("use SubBuffer")]] = SubBuffer;
 
 /// As above, for nodes that read and write `nodes`, indexed by position in the schedule. After step fusion
 /// these may be fewer values than those of the schedule: none for a node whose work another node does. If
@@ -144,7 +146,7 @@ struct PlacedPart {
 /// same slots for all `nodes`. `parts` get no memory of their own; a part is ignored if its `whole` has none.
 SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::vector<bool>& is_constant,
                       const std::vector<ValueId>& roots, const std::vector<NodeValues>& nodes, bool in_place,
-                      std::span<const PlacedPart> parts = {});
+                      std::span<const SubBuffer> parts = {});
 
 /// Verifies a plan: follows the last writer of each byte, and checks that no operation and no output reads a
 /// byte that another value has overwritten. Throws Error (internal) with operation and value. Takes time in

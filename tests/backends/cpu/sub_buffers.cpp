@@ -1,4 +1,4 @@
-// placed_parts.cpp - concatenation in place: operands that are computed in the result's buffer, compared with
+// sub_buffers.cpp - concatenation in place: operands that are computed in the result's buffer, compared with
 // the reference bit by bit: where that is possible and where not, and the memory that it saves.
 #include <array>
 
