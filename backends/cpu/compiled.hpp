@@ -60,7 +60,7 @@ struct CompileOptions {
   int threads = 1;
   bool check_indices = false;
   int depth = 0;                        ///< above 0 in graphs that a custom kernel runs, not in loop bodies
-  VectorJit* lanes = nullptr;           ///< generates vector code, or null
+  VectorJit* vector_jit = nullptr;      ///< generates vector code, or null
   std::int64_t repeats = 1;             ///< runs of this program for one run of the outermost
   std::size_t num_carry = 0;            ///< copy of CallSite::num_carry
   InnerPrograms* inner = nullptr;       ///< inner programs compiled so far, or null; set during compilation

@@ -75,7 +75,7 @@ void run_foreign(const ForeignState& s, const Call& call) {
 }  // namespace
 
 Plan plan_custom(const PlanRequest& request, const Kernel& kernel, std::shared_ptr<const KernelTable> table) {
-  const CompileOptions options{request.threads, request.check_indices, request.depth, request.lanes};
+  const CompileOptions options{request.threads, request.check_indices, request.depth, request.vector_jit};
   return make_plan<ForeignState, run_foreign>(
       {request.op,
        {request.in.begin(), request.in.end()},

@@ -219,7 +219,7 @@ Result<Executable> CpuExecutor::try_compile(const Program& program) const {
     compile_options.inner = &inner;
     compile_options.check_indices = options_.check_indices;
     if (program.options().passes.runs(CpuPass::vector_code))
-      compile_options.lanes = cpu_detail::VectorJit::get(options_.vector_units);
+      compile_options.vector_jit = cpu_detail::VectorJit::get(options_.vector_units);
     compile_options.threads = options_.threads > 0 ? options_.threads : cpu_detail::usable_processors();
     Program runnable = program;
     const bool fuse = program.options().fuse && !kernels_->has_custom();

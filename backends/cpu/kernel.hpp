@@ -66,8 +66,8 @@ struct PlanRequest {
   std::span<const Type> out;
   int threads = 1;
   bool check_indices = false;
-  int depth = 0;               ///< nesting depth of graphs inside operations
-  VectorJit* lanes = nullptr;  ///< generates element-wise vector code, or null
+  int depth = 0;                    ///< nesting depth of graphs inside operations
+  VectorJit* vector_jit = nullptr;  ///< generates element-wise vector code, or null
   bool part = false;  ///< a block of an array: even one element must get the bits that it has in an array
   bool add = false;   ///< add to the present contents of the result
   /// Demanded elements of the only result: element i if reads[i % size]. Null: all.

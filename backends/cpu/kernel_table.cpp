@@ -69,7 +69,7 @@ struct VectorJitState {
   std::int64_t count;
   int threads;
 };
-void run_lanes(const VectorJitState& s, const Call& call) {
+void run_vector_code(const VectorJitState& s, const Call& call) {
   const VectorKernel& kernel = *s.kernel;
   parallel_for(s.threads, s.count, element_grain, [&](std::int64_t begin, std::int64_t end) {
     const auto at = static_cast<std::size_t>(begin);
@@ -81,7 +81,7 @@ void run_lanes(const VectorJitState& s, const Call& call) {
 }
 std::shared_ptr<const VectorKernel> lanes_for(const PlanRequest& request) {
   constexpr std::int64_t min_elements = 64;  // below, ends of vectors take longer than loops of arithmetic
-  if (request.lanes == nullptr || !request.op.primitive().has_trait(Trait::elementwise) ||
+  if (request.vector_jit == nullptr || !request.op.primitive().has_trait(Trait::elementwise) ||
       request.out.size() != 1 || request.in.size() > max_operands) {
     return nullptr;
   }
@@ -114,17 +114,17 @@ std::shared_ptr<const VectorKernel> lanes_for(const PlanRequest& request) {
     return nullptr;
   }
   code.add({.op = out.dtype() == bool_ ? VectorOp::store_mask : VectorOp::store, .a = *value});
-  return request.lanes->compile(code);
+  return request.vector_jit->compile(code);
 }
 Plan plan_entry(const KernelEntry& entry, const PlanRequest& request) {
   Plan plan = entry.rule(request);
   if (!plan) return plan;
   if (std::shared_ptr<const VectorKernel> kernel = lanes_for(request)) {
-    Plan lanes =
-        make_plan<VectorJitState, run_lanes>({std::move(kernel), request.out[0].size(), request.threads});
-    lanes.scalar = plan.scalar;
-    lanes.parameter = plan.parameter;
-    return lanes;
+    Plan vector = make_plan<VectorJitState, run_vector_code>(
+        {std::move(kernel), request.out[0].size(), request.threads});
+    vector.scalar = plan.scalar;
+    vector.parameter = plan.parameter;
+    return vector;
   }
   if (Plan parts = plan_complex_exp(request, plan)) return parts;
   if (Plan several = plan_special_functions(request, plan)) return several;
@@ -145,8 +145,8 @@ Plan widen(const KernelEntry& entry, const PlanRequest& request) {
   };
   edges(request.in, in, state.operands);
   edges(request.out, out, state.results);
-  state.plan = plan_entry(
-      entry, {request.op, in, out, request.threads, request.check_indices, request.depth, request.lanes});
+  state.plan = plan_entry(entry, {request.op, in, out, request.threads, request.check_indices, request.depth,
+                                  request.vector_jit});
   if (!state.plan) return Plan();
   state.kernel_scratch = scratch;
   scratch += aligned(state.plan.scratch);

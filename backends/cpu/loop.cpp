@@ -263,8 +263,14 @@ Adding plan_adding(const PrimitiveSet& primitives, Type type, const Part& part, 
   const Op add = Op::make(*primitives.add());
   const auto plan = [&](Type of_part) {
     const std::array<Type, 2> in{of_part, of_part};
-    Plan made = kernels.plan(
-        {add, in, {&of_part, 1}, options.threads, options.check_indices, options.depth, options.lanes, true});
+    Plan made = kernels.plan({add,
+                              in,
+                              {&of_part, 1},
+                              options.threads,
+                              options.check_indices,
+                              options.depth,
+                              options.vector_jit,
+                              true});
     if (!made) {
       throw Error(ErrorKind::execution,
                   detail::str("blocked loop: expected a CPU kernel for [", add.name(), "] of ", of_part));

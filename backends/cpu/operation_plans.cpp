@@ -59,7 +59,7 @@ Plan OperationPlans::make(std::uint32_t operation, bool adding) {
   const Op op = of.op();
   try {
     PlanRequest request{
-        op, in_, out_, options_.threads, options_.check_indices, options_.depth, options_.lanes};
+        op, in_, out_, options_.threads, options_.check_indices, options_.depth, options_.vector_jit};
     request.reads = reads_of(operation);
     request.fixed = fixed_of(operation);
     if (adding) return kernels_.plan_adding(request);

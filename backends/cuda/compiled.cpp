@@ -94,7 +94,7 @@ Compiled::Compiled(std::shared_ptr<Runtime> runtime, Graph optimized, const Comp
     (constant ? constants : nodes).push_back(std::move(node));
   }
   layout_ = lay_out(graph, passes::storage_roots(graph), constants, nodes);
-  lanes_ = spread(find_dependencies(nodes, layout_), options.lanes);
+  streams_of_nodes_ = spread(find_dependencies(nodes, layout_), options.streams);
   make_constants(constants);
   load(std::move(nodes));
 }

@@ -41,7 +41,7 @@ struct CompileOptions {
   bool cudnn = prefers_cudnn();  ///< for convolutions
   bool replay = true;
   std::size_t constant_bytes = OptimizeOptions().constant_bytes;
-  std::uint32_t lanes = 4;           ///< streams that independent nodes may run on
+  std::uint32_t streams = 4;         ///< streams that independent nodes may run on
   std::shared_ptr<const Axes> axes;  ///< of collectives; null: none
 };
 
@@ -95,7 +95,7 @@ class Compiled {
   bool replay(const Addresses& at, Stream stream) const;
   // `previous` is taken once it cannot be lost any more.
   ReplayGraph capture(const Addresses& at, ReplayGraph& previous) const;
-  void issue_on_lanes(const Addresses& at, std::span<const Stream> streams, EventLease& events) const;
+  void issue_on_streams(const Addresses& at, std::span<const Stream> streams, EventLease& events) const;
   [[noreturn]] void explain(const Error& error, const Node& node) const;
 
   std::shared_ptr<Runtime> runtime_;
@@ -104,7 +104,7 @@ class Compiled {
   Layout layout_;
   std::vector<LoadedNode> nodes_;
   std::vector<Spot> spots_;  // by place in the table of memory
-  Lanes lanes_;
+  StreamPlan streams_of_nodes_;
   std::unique_ptr<KeptMemory> constants_;
   std::size_t num_steps_ = 0;
   bool can_replay_ = false;

@@ -236,7 +236,7 @@ Result<CudaExecutable> CudaExecutor::try_compile(const Graph& graph,
     compiling.replay = options_.replay;
     compiling.constant_bytes = options.optimize.constant_bytes;
     compiling.axes = axes_;
-    compiling.lanes = static_cast<std::uint32_t>(std::clamp(options_.streams, 1, 32));
+    compiling.streams = static_cast<std::uint32_t>(std::clamp(options_.streams, 1, 32));
     const Graph straight = with_control_flow_unrolled(eliminate_dead_code(graph));
     return CudaExecutable(std::make_shared<const cuda_detail::Compiled>(
         opener_->runtime(), optimize(straight, options.optimize), compiling));

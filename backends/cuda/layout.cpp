@@ -1,5 +1,5 @@
 // layout.cpp - memory by first fit over the lives of values; dependencies by who touched each piece of it
-// last; lanes by what each node can follow.
+// last; streams by what each node can follow.
 #include "cuda/layout.hpp"
 
 #include <algorithm>
@@ -193,46 +193,46 @@ std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node
   return before;
 }
 
-Lanes spread(const std::vector<std::vector<std::uint32_t>>& dependencies, std::uint32_t most) {
+StreamPlan spread(const std::vector<std::vector<std::uint32_t>>& dependencies, std::uint32_t most) {
   const std::size_t count = dependencies.size();
-  Lanes lanes;
-  lanes.lane_of.resize(count, 0);
-  lanes.waits.resize(count);
-  lanes.tells.resize(count, false);
+  StreamPlan streams;
+  streams.stream_of.resize(count, 0);
+  streams.waits.resize(count);
+  streams.tells.resize(count, false);
   most = std::max<std::uint32_t>(most, 1);
-  std::vector<std::uint32_t> last(most, no_index);  // by lane: its last node
-  // By lane: of each lane the last node that it is behind of.
+  std::vector<std::uint32_t> last(most, no_index);  // by stream: its last node
+  // By stream: of each stream the last node that it is behind of.
   std::vector<std::vector<std::uint32_t>> knows(most, std::vector<std::uint32_t>(most, no_index));
-  std::vector<std::vector<std::uint32_t>> knew(count);  // by node that tells: what its lane knew
+  std::vector<std::vector<std::uint32_t>> knew(count);  // by node that tells: what its stream knew
   const auto later = [](std::uint32_t a, std::uint32_t b) {
     return a != no_index && (b == no_index || a > b);
   };
   std::uint32_t used = 0;
   for (std::uint32_t n = 0; n < count; ++n) {
-    std::uint32_t lane = no_index;
-    for (auto at = dependencies[n].rbegin(); at != dependencies[n].rend() && lane == no_index; ++at)
-      if (last[lanes.lane_of[*at]] == *at) lane = lanes.lane_of[*at];
-    if (lane == no_index && used < most) lane = used++;
-    if (lane == no_index) {  // the one that was idle longest
-      lane = 0;
+    std::uint32_t stream = no_index;
+    for (auto at = dependencies[n].rbegin(); at != dependencies[n].rend() && stream == no_index; ++at)
+      if (last[streams.stream_of[*at]] == *at) stream = streams.stream_of[*at];
+    if (stream == no_index && used < most) stream = used++;
+    if (stream == no_index) {  // the one that was idle longest
+      stream = 0;
       for (std::uint32_t other = 1; other < most; ++other)
-        if (last[other] < last[lane]) lane = other;
+        if (last[other] < last[stream]) stream = other;
     }
     for (auto at = dependencies[n].rbegin(); at != dependencies[n].rend(); ++at) {
-      const std::uint32_t of = lanes.lane_of[*at];
-      if (of == lane || (knows[lane][of] != no_index && knows[lane][of] >= *at)) continue;
-      lanes.waits[n].push_back(*at);
-      lanes.tells[*at] = true;
+      const std::uint32_t of = streams.stream_of[*at];
+      if (of == stream || (knows[stream][of] != no_index && knows[stream][of] >= *at)) continue;
+      streams.waits[n].push_back(*at);
+      streams.tells[*at] = true;
       for (std::uint32_t other = 0; other < most; ++other)
-        if (later(knew[*at][other], knows[lane][other])) knows[lane][other] = knew[*at][other];
+        if (later(knew[*at][other], knows[stream][other])) knows[stream][other] = knew[*at][other];
     }
-    lanes.lane_of[n] = lane;
-    last[lane] = n;
-    knows[lane][lane] = n;
-    knew[n] = knows[lane];
+    streams.stream_of[n] = stream;
+    last[stream] = n;
+    knows[stream][stream] = n;
+    knew[n] = knows[stream];
   }
-  lanes.used = std::max<std::uint32_t>(used, 1);
-  return lanes;
+  streams.used = std::max<std::uint32_t>(used, 1);
+  return streams;
 }
 
 }  // namespace tidu::cuda_detail

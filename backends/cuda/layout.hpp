@@ -48,16 +48,16 @@ std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node
                                                           const Layout& layout);
 
 /// Nodes on streams.
-struct Lanes {
-  std::vector<std::uint32_t> lane_of;  ///< by node
+struct StreamPlan {
+  std::vector<std::uint32_t> stream_of;  ///< by node
   std::vector<std::vector<std::uint32_t>>
-      waits;                ///< by node: nodes of other lanes whose events its lane waits for before it
+      waits;                ///< by node: nodes of other streams whose events its stream waits for before it
   std::vector<bool> tells;  ///< by node: its event is waited for
-  std::uint32_t used = 1;   ///< lanes
+  std::uint32_t used = 1;   ///< streams
 };
 
-/// Spreads independent nodes over at most `most` lanes. A node stays on the lane of one that it depends on
-/// where that one was the last there.
-Lanes spread(const std::vector<std::vector<std::uint32_t>>& dependencies, std::uint32_t most);
+/// Spreads independent nodes over at most `most` streams. A node stays on the stream of one that it depends
+/// on where that one was the last there.
+StreamPlan spread(const std::vector<std::vector<std::uint32_t>>& dependencies, std::uint32_t most);
 
 }  // namespace tidu::cuda_detail

@@ -54,7 +54,7 @@ class EventLease {
 };
 
 // The first stream is that of the capture; the others come from it and lead back to it.
-void Compiled::issue_on_lanes(const Addresses& at, std::span<const Stream> streams,
+void Compiled::issue_on_streams(const Addresses& at, std::span<const Stream> streams,
                               EventLease& events) const {
   Device& device = runtime_->device();
   std::vector<Memory> table;
@@ -66,10 +66,10 @@ void Compiled::issue_on_lanes(const Addresses& at, std::span<const Stream> strea
   }
   std::vector<Event> done(nodes_.size());
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    const Stream stream = streams[lanes_.lane_of[n]];
-    for (const std::uint32_t other : lanes_.waits[n]) device.wait(stream, done[other]);
+    const Stream stream = streams[streams_of_nodes_.stream_of[n]];
+    for (const std::uint32_t other : streams_of_nodes_.waits[n]) device.wait(stream, done[other]);
     issue(nodes_[n], at, table, stream);
-    if (lanes_.tells[n]) {
+    if (streams_of_nodes_.tells[n]) {
       done[n] = events.take();
       device.record(done[n], stream);
     }
@@ -84,13 +84,13 @@ void Compiled::issue_on_lanes(const Addresses& at, std::span<const Stream> strea
 
 ReplayGraph Compiled::capture(const Addresses& at, ReplayGraph& previous) const {
   Device& device = runtime_->device();
-  const StreamLease streams(*runtime_, lanes_.used);
+  const StreamLease streams(*runtime_, streams_of_nodes_.used);
   const Stream origin = streams.get()[0];
   EventLease events(runtime_->events());
   const std::shared_lock captures(runtime_->captures());
   device.begin_capture(origin);
   try {
-    issue_on_lanes(at, streams.get(), events);
+    issue_on_streams(at, streams.get(), events);
   } catch (...) {
     device.abandon_capture(origin);
     throw;

@@ -90,7 +90,7 @@ glue("captures", "an event is asked for while it is captured", CALLS,
 glue("captures", "a capture ends while a stream of it still works", CAPTURES,
      "device.record(end, streams[lane]);\n    device.wait(streams[0], end);", "device.record(end, streams[lane]);")
 glue("captures", "a captured step does not wait for what it reads", CAPTURES,
-     "for (const std::uint32_t other : lanes_.waits[n]) device.wait(stream, done[other]);\n", "")
+     "for (const std::uint32_t other : streams_of_nodes_.waits[n]) device.wait(stream, done[other]);\n", "")
 glue("captures", "a graph that was instantiated is never destroyed", CALLS,
      '''error = cudaGraphInstantiate(&made, graph, 0);\n  cudaGraphDestroy(graph);''',
      '''error = cudaGraphInstantiate(&made, graph, 0);''')

@@ -72,10 +72,10 @@ class FusionPlanner {
 
   // Null where memory for generated code is not to be had.
   Plan plan() {
-    VectorJit* lanes = options_.lanes;
+    VectorJit* jit = options_.vector_jit;
     const std::int64_t steps = state_.count * static_cast<std::int64_t>(operations_.size());
-    if (steps < (worth_generating + options_.repeats - 1) / options_.repeats) lanes = nullptr;
-    make_segments(lanes);
+    if (steps < (worth_generating + options_.repeats - 1) / options_.repeats) jit = nullptr;
+    make_segments(jit);
     place_values();
     place_columns();
     state_.parts = place_reductions();
@@ -93,7 +93,7 @@ class FusionPlanner {
   }
 
  private:
-  // A segment while operations are added: of lanes where `operation` is no_index.
+  // A segment while operations are added: of vector code where `operation` is no_index.
   struct Draft {
     std::uint32_t operation = no_index;
     VectorProgram code;
@@ -105,10 +105,10 @@ class FusionPlanner {
   // What an operand is: a root that has memory or is made here, or a literal (no_index).
   ValueId read(ValueId operand) const { return passes::memory_of(graph_, roots_, splats_, operand); }
 
-  // Without lanes every operation is a segment of its own.
-  void make_segments(VectorJit* lanes) {
+  // Without a vector JIT every operation is a segment of its own.
+  void make_segments(VectorJit* jit) {
     for (const std::uint32_t index : operations_) {
-      if (lanes == nullptr || !add_to_vectors(index)) {
+      if (jit == nullptr || !add_to_vectors(index)) {
         drafts_.push_back({});
         drafts_.back().operation = index;
       }
@@ -131,13 +131,13 @@ class FusionPlanner {
       drafts_.back().code.dtype = dtype;
     }
     Draft& draft = drafts_.back();
-    std::vector<std::uint16_t> lanes;
-    for (const ValueId id : operation.inputs()) lanes.push_back(lane(draft, id));
+    std::vector<std::uint16_t> registers;
+    for (const ValueId id : operation.inputs()) registers.push_back(register_of(draft, id));
     draft.virtual_register_of[operation.output()] =
-        *add_operation(draft.code, operation.op(), computed, lanes, result);
+        *add_operation(draft.code, operation.op(), computed, registers, result);
     return true;
   }
-  std::uint16_t lane(Draft& draft, ValueId operand) {
+  std::uint16_t register_of(Draft& draft, ValueId operand) {
     const ValueId id = read(operand);
     if (id == no_index) return add_immediate(draft.code, passes::splat_literal(graph_, splats_[operand]));
     const auto it = draft.virtual_register_of.find(id);
@@ -375,7 +375,7 @@ class FusionPlanner {
                       .index = draft.code.num_results++});
       segment.out.push_back(place_of(id));
     }
-    segment.kernel = options_.lanes->compile(draft.code);
+    segment.kernel = options_.vector_jit->compile(draft.code);
     return segment.kernel != nullptr;
   }
   void finish_operation(std::uint32_t index, Segment& segment) {
@@ -418,8 +418,8 @@ class FusionPlanner {
     const Op op = operation.op();
     Plan plan;
     try {
-      plan =
-          kernels_.plan({op, in, {&out, 1}, 1, options_.check_indices, options_.depth, options_.lanes, true});
+      plan = kernels_.plan(
+          {op, in, {&out, 1}, 1, options_.check_indices, options_.depth, options_.vector_jit, true});
     } catch (const Error& error) {
       error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, index)))->raise();
     }
@@ -459,7 +459,7 @@ Plan plan_fusion(const Program& program, std::size_t node, const passes::NodeVal
   Plan plan = FusionPlanner(program, node, values, options, kernels, around_fusion).plan();
   if (plan) return plan;
   CompileOptions loops = options;
-  loops.lanes = nullptr;
+  loops.vector_jit = nullptr;
   return FusionPlanner(program, node, values, loops, kernels, around_fusion).plan();
 }
 

@@ -160,7 +160,8 @@ void run_rows(const RowsState& s, const Call& call) noexcept { RowsRun(s, call).
 // Nothing to run where there is no code for all of the fusion.
 Plan plan_generated(const Program& program, std::size_t node, const passes::NodeValues& values,
                     const CompileOptions& options) {
-  if (options.lanes == nullptr || values.operands.size() + values.results.size() > max_pointers) return {};
+  if (options.vector_jit == nullptr || values.operands.size() + values.results.size() > max_pointers)
+    return {};
   std::optional<RowsPlan> plan = plan_rows_code(program, node, values, options.repeats, options.num_carry);
   // What checks indices says where they are: no code does.
   if (!plan || (options.check_indices && plan->code.has_indices())) return {};
@@ -168,13 +169,13 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   state.num_operands = values.operands.size();
   state.num_results = values.results.size();
   RowsCode& code = plan->code;
-  if (!plan->streams.empty()) state.streaming = options.lanes->compile(code);
+  if (!plan->streams.empty()) state.streaming = options.vector_jit->compile(code);
   for (RowsCode::Phase& phase : code.phases) {
     for (VectorInst& step : phase.elements) {
       if (step.op == VectorOp::stream) step.op = VectorOp::store;
     }
   }
-  state.kernel = options.lanes->compile(code);
+  state.kernel = options.vector_jit->compile(code);
   if (state.kernel == nullptr) return {};
   state.streams = std::move(plan->streams);
   state.reductions = std::move(plan->reductions);

@@ -451,13 +451,13 @@ Plan plan_logsumexp(const PlanRequest& request) {
                             ? shape.outputs * shape.inner >= few
                             : shape.num_reduced * std::min(shape.inner, reduction_columns) >= few_of_columns;
       std::shared_ptr<const VectorKernel> exp;
-      if (request.lanes != nullptr && many && (lines || !shape.inner_reduced)) {
+      if (request.vector_jit != nullptr && many && (lines || !shape.inner_reduced)) {
         VectorProgram code{.dtype = request.in[0].dtype(), .steps = {}, .num_operands = 1, .num_results = 1};
         const std::uint16_t value = code.add({.op = VectorOp::load, .index = 0});
         const std::uint16_t power = code.add(
             {.op = VectorOp::call, .a = value, .index = static_cast<std::uint32_t>(VectorFunction::exp)});
         code.add({.op = VectorOp::store, .a = power});
-        exp = request.lanes->compile(code);
+        exp = request.vector_jit->compile(code);
       }
       if (lines && exp != nullptr) {
         return make_plan<LinesState, logsumexp_lines<T>>(
@@ -465,8 +465,8 @@ Plan plan_logsumexp(const PlanRequest& request) {
       }
       LogSumExpState state{std::move(shape), std::move(exp)};
       if (state.exp != nullptr && !state.shape.inner_reduced && state.shape.inner >= columns_for_rows) {
-        state.one = logsumexp_rows(*request.lanes, request.in[0].dtype(), 1);
-        state.several = logsumexp_rows(*request.lanes, request.in[0].dtype(), rows_at_once);
+        state.one = logsumexp_rows(*request.vector_jit, request.in[0].dtype(), 1);
+        state.several = logsumexp_rows(*request.vector_jit, request.in[0].dtype(), rows_at_once);
         if (!state.one.largest || !state.one.add || !state.several.largest) state.several.add = nullptr;
       }
       return make_plan<LogSumExpState, logsumexp<T>>(std::move(state));

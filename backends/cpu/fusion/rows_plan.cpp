@@ -250,14 +250,14 @@ class RowsPlanner {
       switch (item.kind) {
         case Kind::reduction:
           list_.add({.op = reduction_of(operation, VectorOp::reduce_sum),
-                     .a = lane(operand, phase),
+                     .a = register_of(operand, phase),
                      .index = item.slot});
           continue;
         case Kind::column: {
           const VectorOp op = reduction_of(operation, VectorOp::column_sum);
           const std::uint32_t pointer = result_pointer(item.result);
           const std::uint64_t own = is_periodic(item) ? 1 : 0;
-          list_.add({.op = op, .a = lane(operand, phase), .index = pointer, .bits = own});
+          list_.add({.op = op, .a = register_of(operand, phase), .index = pointer, .bits = own});
           const Reduction reduction = op == VectorOp::column_sum   ? Reduction::sum
                                       : op == VectorOp::column_max ? Reduction::largest
                                                                    : Reduction::smallest;
@@ -365,18 +365,18 @@ class RowsPlanner {
     return list_.add({.op = mask ? VectorOp::slot_mask : VectorOp::slot, .index = item.slot});
   }
   std::optional<std::uint16_t> add(const Operation& operation, std::uint32_t phase) {
-    std::vector<std::uint16_t> lanes;
+    std::vector<std::uint16_t> registers;
     std::vector<DType> dtypes;
     for (const ValueId id : operation.inputs()) {
       if (phase == never && is_foreign_mask(id)) return std::nullopt;
-      lanes.push_back(lane(id, phase));
+      registers.push_back(register_of(id, phase));
       dtypes.push_back(graph_.type(id).dtype());
     }
     const DType result = graph_.type(operation.output()).dtype();
     if (!has_vector_code(operation.op(), dtypes, result, code_.dtype)) return std::nullopt;
-    return add_operation(list_, operation.op(), computed_dtype(dtypes, result), lanes, result);
+    return add_operation(list_, operation.op(), computed_dtype(dtypes, result), registers, result);
   }
-  std::uint16_t lane(ValueId operand, std::uint32_t phase) {
+  std::uint16_t register_of(ValueId operand, std::uint32_t phase) {
     const ValueId id = read(operand);
     if (id == no_index)
       return add_immediate(list_, passes::splat_literal(graph_, program_.splats()[operand]));
@@ -408,7 +408,7 @@ class RowsPlanner {
         list_.add({.op = VectorOp::set_slot, .a = value, .index = item.slot});
       }
       if (result == result_of_.end()) continue;
-      if (item.kind == Kind::reduction) value = lane(item.result, never);
+      if (item.kind == Kind::reduction) value = register_of(item.result, never);
       list_.add({.op = VectorOp::store_row, .a = value, .index = result_pointer(item.result)});
     }
     code_.phases.back().row = std::move(list_.steps);

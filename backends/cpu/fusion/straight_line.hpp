@@ -36,7 +36,7 @@ inline constexpr std::int64_t max_straight_line = 63;
 struct StraightLineCode {
   /// In addition to element-wise instructions: reduce_sum, reduce_max and reduce_min give a value; store_row
   /// stores one element, and so does store_mask if `bits` is set; a call with `bits` set is of one element.
-  VectorProgram lanes;
+  VectorProgram program;
   std::int64_t elements = 0;
   friend bool operator==(const StraightLineCode&, const StraightLineCode&) = default;
   std::uint64_t hash() const;

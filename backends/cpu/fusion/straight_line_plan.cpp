@@ -170,7 +170,7 @@ class StraightLineFinder {
     if (is_any_of(primitive, prim::reduce_min)) return VectorOp::reduce_min;
     return std::nullopt;
   }
-  std::int64_t vector_bytes() const { return static_cast<std::int64_t>(options_.lanes->vector_bytes()); }
+  std::int64_t vector_bytes() const { return static_cast<std::int64_t>(options_.vector_jit->vector_bytes()); }
 
   std::uint32_t operation_at(std::size_t node) const { return schedule_.nodes[node].index; }
 
@@ -241,7 +241,7 @@ class StraightLineFinder {
     draft.block.first = piece.first;
     draft.block.count = piece.count;
     draft.code.elements = piece.elements;
-    VectorProgram& code = draft.code.lanes;
+    VectorProgram& code = draft.code.program;
     code.dtype = piece.dtype;
     const auto set = [&](ValueId id, std::uint16_t lane) {
       virtual_register_of_[id] = lane;
@@ -287,7 +287,7 @@ class StraightLineFinder {
   }
   static std::uint32_t pointer(Draft& draft, ValueId id) {
     draft.block.values.push_back(id);
-    return draft.code.lanes.num_operands++;
+    return draft.code.program.num_operands++;
   }
 
   std::vector<StraightLineBlock> compiled() {
@@ -307,7 +307,7 @@ class StraightLineFinder {
       if (known.count < min_equal) continue;
       std::shared_ptr<const StraightLineKernel>& kernel = known.kernel;
       if (kernel == nullptr || !(kernel->code() == drafts_[i].code))
-        kernel = options_.lanes->compile(drafts_[i].code);
+        kernel = options_.vector_jit->compile(drafts_[i].code);
       if (kernel == nullptr) continue;
       drafts_[i].block.kernel = kernel;
       blocks.push_back(std::move(drafts_[i].block));
@@ -346,7 +346,7 @@ class StraightLineFinder {
 std::vector<StraightLineBlock> find_straight_line_blocks(const Program& program,
                                                          const CompileOptions& options,
                                                          const std::vector<bool>& excluded) {
-  if (options.lanes == nullptr || !program.options().fuse) return {};
+  if (options.vector_jit == nullptr || !program.options().fuse) return {};
   const auto nodes = static_cast<std::int64_t>(program.schedule().nodes.size());
   if (nodes * options.repeats < min_equal * static_cast<std::int64_t>(min_at_end)) return {};
   return StraightLineFinder(program, options, excluded).find();

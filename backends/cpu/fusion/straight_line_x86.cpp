@@ -19,7 +19,7 @@ class StraightLineGenerator : private MemoryEmitter {
  public:
   StraightLineGenerator(const StraightLineCode& code, bool is_512)
       : code_(code),
-        x_(code.lanes.dtype, is_512),
+        x_(code.program.dtype, is_512),
         elements_(static_cast<int>(code.elements)),
         vectors_((elements_ + x_.lanes() - 1) / x_.lanes()) {}
 
@@ -46,7 +46,7 @@ class StraightLineGenerator : private MemoryEmitter {
  private:
   // The steps for each vector; of values that are the same in every lane one for all.
   void lay_out() {
-    const std::vector<VectorInst>& steps = code_.lanes.steps;
+    const std::vector<VectorInst>& steps = code_.program.steps;
     const auto vectors = static_cast<std::size_t>(vectors_);
     std::vector<std::uint16_t> at(steps.size() * vectors);  // by value and vector
     std::vector<bool> same(steps.size());

@@ -64,7 +64,7 @@ void complex_exp(const ComplexExpState& s, const Call& call) {
 
 Plan plan_complex_exp(const PlanRequest& request, const Plan& plain) {
   const Type type = request.out[0];
-  if (request.lanes == nullptr || &request.op.primitive() != &prim::exp || !is_complex(type.dtype()) ||
+  if (request.vector_jit == nullptr || &request.op.primitive() != &prim::exp || !is_complex(type.dtype()) ||
       (type.size() < min_complex && !request.part))
     return Plan();
   VectorProgram code;
@@ -80,7 +80,7 @@ Plan plan_complex_exp(const PlanRequest& request, const Plan& plain) {
                       im = code.add({.op = VectorOp::mul, .a = *size, .b = *sine});
   code.add({.op = VectorOp::store, .a = re, .index = 0});
   code.add({.op = VectorOp::store, .a = im, .index = 1});
-  ComplexExpState state{request.lanes->compile(code), type.size(), request.threads};
+  ComplexExpState state{request.vector_jit->compile(code), type.size(), request.threads};
   if (state.kernel == nullptr) return Plan();
   Plan plan = type.dtype() == c64 ? make_plan<ComplexExpState, complex_exp<float>>(std::move(state))
                                   : make_plan<ComplexExpState, complex_exp<double>>(std::move(state));

@@ -141,9 +141,9 @@ std::uint64_t RowsCode::hash() const {
 
 std::uint64_t StraightLineCode::hash() const {
   Hasher hasher;
-  hasher.mix(static_cast<std::uint64_t>(lanes.dtype));
+  hasher.mix(static_cast<std::uint64_t>(program.dtype));
   hasher.mix(static_cast<std::uint64_t>(elements));
-  hasher.mix(lanes.steps);
+  hasher.mix(program.steps);
   return hasher.hash();
 }
 

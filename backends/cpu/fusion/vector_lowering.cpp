@@ -1,4 +1,4 @@
-// vector_lowering.cpp - from operations to steps over lanes.
+// vector_lowering.cpp - from operations to instructions on vectors.
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -48,35 +48,37 @@ class Steps {
 };
 
 using VirtualRegister = Steps::VirtualRegister;
-using Lanes = std::span<const VirtualRegister>;
-using Rule = VirtualRegister (*)(Steps& s, const Op& op, Lanes x);
+using Registers = std::span<const VirtualRegister>;
+using Rule = VirtualRegister (*)(Steps& s, const Op& op, Registers x);
 
 template <VectorOp op>
-VirtualRegister one(Steps& s, const Op&, Lanes x) {
+VirtualRegister one(Steps& s, const Op&, Registers x) {
   return s.of(op, x[0]);
 }
 template <VectorOp op>
-VirtualRegister two(Steps& s, const Op&, Lanes x) {
+VirtualRegister two(Steps& s, const Op&, Registers x) {
   return s.of(op, x[0], x[1]);
 }
 template <VectorFunction function>
-VirtualRegister call(Steps& s, const Op&, Lanes x) {
+VirtualRegister call(Steps& s, const Op&, Registers x) {
   return s.call(function, x[0], function >= VectorFunction::first_of_two ? x[1] : no_register);
 }
 
-VirtualRegister square(Steps& s, const Op&, Lanes x) { return s.of(VectorOp::mul, x[0], x[0]); }
-VirtualRegister multiply_no_nan(Steps& s, const Op& op, Lanes x) {
+VirtualRegister square(Steps& s, const Op&, Registers x) { return s.of(VectorOp::mul, x[0], x[0]); }
+VirtualRegister multiply_no_nan(Steps& s, const Op& op, Registers x) {
   const VirtualRegister product = s.of(VectorOp::multiply_no_nan, x[0], x[1]);
   if (!op.boolean("both")) return product;
   return s.of(VectorOp::select, s.of(VectorOp::equal, x[1], s.immediate(0)), product, x[1]);
 }
-VirtualRegister reciprocal(Steps& s, const Op&, Lanes x) { return s.of(VectorOp::div, s.immediate(1), x[0]); }
-VirtualRegister rsqrt(Steps& s, const Op&, Lanes x) {
+VirtualRegister reciprocal(Steps& s, const Op&, Registers x) {
+  return s.of(VectorOp::div, s.immediate(1), x[0]);
+}
+VirtualRegister rsqrt(Steps& s, const Op&, Registers x) {
   const VirtualRegister root = s.of(VectorOp::sqrt, x[0]);
   return s.of(VectorOp::div, s.immediate(1), root);
 }
 // 1 / (1 + e^-|x|), below 0 e^-|x| times that: e^-x may be infinite where the result is a number.
-VirtualRegister logistic(Steps& s, const Op&, Lanes x) {
+VirtualRegister logistic(Steps& s, const Op&, Registers x) {
   const VirtualRegister one = s.immediate(1);
   const VirtualRegister power = s.call(VectorFunction::exp, s.of(VectorOp::bits_or, x[0], s.immediate(-0.0)));
   const VirtualRegister negative = s.of(VectorOp::less, x[0], s.immediate(0));
@@ -103,7 +105,7 @@ VirtualRegister refine_erf_inv(Steps& s, VirtualRegister size, VirtualRegister y
   const VirtualRegister bend = s.of(VectorOp::add, one, s.of(VectorOp::mul, y, newton));
   return s.of(VectorOp::sub, y, s.of(VectorOp::div, newton, bend));
 }
-VirtualRegister erf_inv(Steps& s, const Op&, Lanes x) {
+VirtualRegister erf_inv(Steps& s, const Op&, Registers x) {
   const VirtualRegister one = s.immediate(1), size = s.of(VectorOp::abs, x[0]);
   const VirtualRegister product =
       s.of(VectorOp::mul, s.of(VectorOp::sub, one, size), s.of(VectorOp::add, one, size));
@@ -128,26 +130,26 @@ VirtualRegister erf_inv(Steps& s, const Op&, Lanes x) {
   return s.of(VectorOp::mul, x[0], s.of(VectorOp::select, is_end, slope, infinity));
 }
 // Zeros and NaN stay what they are.
-VirtualRegister sign(Steps& s, const Op&, Lanes x) {
+VirtualRegister sign(Steps& s, const Op&, Registers x) {
   const VirtualRegister zero = s.immediate(0);
   const VirtualRegister negative = s.of(VectorOp::less, x[0], zero);
   const VirtualRegister below = s.of(VectorOp::select, negative, x[0], s.immediate(-1));
   const VirtualRegister positive = s.of(VectorOp::less, zero, x[0]);
   return s.of(VectorOp::select, positive, below, s.immediate(1));
 }
-VirtualRegister is_finite(Steps& s, const Op&, Lanes x) {
+VirtualRegister is_finite(Steps& s, const Op&, Registers x) {
   const VirtualRegister size = s.of(VectorOp::abs, x[0]);
   return s.of(VectorOp::less, size, s.immediate(std::numeric_limits<double>::infinity()));
 }
-VirtualRegister clamp(Steps& s, const Op&, Lanes x) {
+VirtualRegister clamp(Steps& s, const Op&, Registers x) {
   const VirtualRegister above = s.of(VectorOp::max, x[1], x[0]);
   return s.of(VectorOp::min, above, x[2]);
 }
-VirtualRegister select(Steps& s, const Op&, Lanes x) {
+VirtualRegister select(Steps& s, const Op&, Registers x) {
   if (x.size() != 3 || !s.is_mask(x[0])) return no_register;
   return s.of(s.is_mask(x[1]) ? VectorOp::select_mask : VectorOp::select, x[0], x[1], x[2]);
 }
-VirtualRegister round(Steps& s, const Op& op, Lanes x) {
+VirtualRegister round(Steps& s, const Op& op, Registers x) {
   return op.string("rounding_method") == "away_from_zero" ? no_register : s.of(VectorOp::round, x[0]);
 }
 // As detail::truncated: what to_integer makes of what is too large has the bits of the largest when all are
@@ -158,7 +160,7 @@ VirtualRegister truncate(Steps& s, VirtualRegister x) {
   const VirtualRegister whole = s.of(VectorOp::bits_xor, s.of(VectorOp::to_integer, x), large);
   return s.of(VectorOp::bits_and, whole, s.of(VectorOp::equal, x, x));
 }
-VirtualRegister convert(Steps& s, const Op& op, Lanes x) {
+VirtualRegister convert(Steps& s, const Op& op, Registers x) {
   const DType to = op.dtype("new_dtype");
   if (is_integer(to)) return truncate(s, x[0]);
   const bool to_mask = to == bool_;
@@ -180,48 +182,48 @@ VirtualRegister power_of(Steps& s, VectorOp mul, VirtualRegister one, VirtualReg
   }
   return result;
 }
-VirtualRegister integer_pow(Steps& s, const Op& op, Lanes x) {
+VirtualRegister integer_pow(Steps& s, const Op& op, Registers x) {
   const std::int64_t y = op.integer("y");
   if (y < -64 || y > 64) return no_register;
   const VirtualRegister result = power_of(s, VectorOp::mul, s.immediate(1), x[0], y < 0 ? -y : y);
   return y < 0 ? s.of(VectorOp::div, s.immediate(1), result) : result;
 }
 template <VectorOp op, bool swapped = false>
-VirtualRegister compare(Steps& s, const Op&, Lanes x) {
+VirtualRegister compare(Steps& s, const Op&, Registers x) {
   if (!s.is_mask(x[0])) return swapped ? s.of(op, x[1], x[0]) : s.of(op, x[0], x[1]);
   if (op == VectorOp::equal) return s.of(VectorOp::mask_not, s.of(VectorOp::mask_xor, x[0], x[1]));
   return op == VectorOp::not_equal ? s.of(VectorOp::mask_xor, x[0], x[1]) : no_register;
 }
 
 // Of integers.
-VirtualRegister integer_neg(Steps& s, const Op&, Lanes x) {
+VirtualRegister integer_neg(Steps& s, const Op&, Registers x) {
   return s.of(VectorOp::integer_sub, s.integer(0), x[0]);
 }
-VirtualRegister integer_abs(Steps& s, const Op& op, Lanes x) {
+VirtualRegister integer_abs(Steps& s, const Op& op, Registers x) {
   return s.of(VectorOp::integer_max, x[0], integer_neg(s, op, x));
 }
-VirtualRegister integer_sign(Steps& s, const Op&, Lanes x) {
+VirtualRegister integer_sign(Steps& s, const Op&, Registers x) {
   return s.of(VectorOp::integer_min, s.of(VectorOp::integer_max, x[0], s.integer(-1)), s.integer(1));
 }
-VirtualRegister integer_square(Steps& s, const Op&, Lanes x) {
+VirtualRegister integer_square(Steps& s, const Op&, Registers x) {
   return s.of(VectorOp::integer_mul, x[0], x[0]);
 }
-VirtualRegister integer_clamp(Steps& s, const Op&, Lanes x) {
+VirtualRegister integer_clamp(Steps& s, const Op&, Registers x) {
   return s.of(VectorOp::integer_min, s.of(VectorOp::integer_max, x[1], x[0]), x[2]);
 }
-VirtualRegister integer_not(Steps& s, const Op&, Lanes x) {
+VirtualRegister integer_not(Steps& s, const Op&, Registers x) {
   return s.of(VectorOp::bits_xor, x[0], s.integer(-1));
 }
-VirtualRegister pow_of_integers(Steps& s, const Op& op, Lanes x) {
+VirtualRegister pow_of_integers(Steps& s, const Op& op, Registers x) {
   const std::int64_t y = op.integer("y");
   return y < 0 || y > 64 ? no_register : power_of(s, VectorOp::integer_mul, s.integer(1), x[0], y);
 }
 template <VectorOp op, bool swapped, bool negated>
-VirtualRegister integer_compare(Steps& s, const Op&, Lanes x) {
+VirtualRegister integer_compare(Steps& s, const Op&, Registers x) {
   const VirtualRegister is = swapped ? s.of(op, x[1], x[0]) : s.of(op, x[0], x[1]);
   return negated ? s.of(VectorOp::mask_not, is) : is;
 }
-VirtualRegister integer_convert(Steps& s, const Op& op, Lanes x) {
+VirtualRegister integer_convert(Steps& s, const Op& op, Registers x) {
   const DType to = op.dtype("new_dtype");
   if (to == bool_) return s.of(VectorOp::mask_not, s.of(VectorOp::integer_equal, x[0], s.integer(0)));
   if (to == bf16) return no_register;  // which is not to be rounded to f32 first; all that f16 has, f32 has

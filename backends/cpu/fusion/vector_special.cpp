@@ -120,7 +120,7 @@ void special_functions(const SpecialState& s, const Call& call) {
 
 Plan plan_special_functions(const PlanRequest& request, const Plan& plain) {
   const Primitive& primitive = request.op.primitive();
-  if (request.lanes == nullptr || (&primitive != &prim::digamma && &primitive != &prim::lgamma))
+  if (request.vector_jit == nullptr || (&primitive != &prim::digamma && &primitive != &prim::lgamma))
     return Plan();
   const Type type = request.out[0];
   const bool is_digamma = &primitive == &prim::digamma, is_f32 = type.dtype() == f32;
@@ -131,7 +131,7 @@ Plan plan_special_functions(const PlanRequest& request, const Plan& plain) {
   const std::uint16_t log =
       code.add({.op = VectorOp::call, .a = x, .index = static_cast<std::uint32_t>(VectorFunction::log)});
   code.add({.op = VectorOp::store, .a = log});
-  SpecialState state{request.lanes->compile(code), type.size(), request.threads};
+  SpecialState state{request.vector_jit->compile(code), type.size(), request.threads};
   if (state.log == nullptr) return Plan();
   Plan plan = !is_digamma ? make_plan<SpecialState, special_functions<LgammaVectors, float>>(std::move(state))
               : is_f32 ? make_plan<SpecialState, special_functions<DigammaVectors, float>>(std::move(state))

@@ -45,7 +45,7 @@ Plan plan_grouped_matmul(const Program& program, std::size_t node, const passes:
   const std::array out{graph.type(first.output())};
   GroupedMatmulState state;
   try {
-    state.plan = kernels.plan({op, in, out, 1, options.check_indices, options.depth, options.lanes});
+    state.plan = kernels.plan({op, in, out, 1, options.check_indices, options.depth, options.vector_jit});
   } catch (const Error& error) {
     error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph, nodes[node + 1].index)))
         ->raise();

@@ -157,7 +157,7 @@ std::vector<FusedLoad> LoadFinder::find(passes::NodeValues& fusion) const {
 }  // namespace
 
 void fused_loads(StepGraph& steps) {
-  if (!steps.has_composites() || steps.options().lanes == nullptr || steps.custom_kernels()) return;
+  if (!steps.has_composites() || steps.options().vector_jit == nullptr || steps.custom_kernels()) return;
   const LoadFinder finder(steps);
   steps.for_each([&](std::size_t i) {
     if (!steps.is_loop_fusion(i)) return;

@@ -245,7 +245,7 @@ bool ColumnFinder::is_large(ValueId result) const {
 }  // namespace
 
 void gather_prologues(StepGraph& steps) {
-  if (!steps.has_composites() || steps.options().lanes == nullptr || steps.custom_kernels()) return;
+  if (!steps.has_composites() || steps.options().vector_jit == nullptr || steps.custom_kernels()) return;
   ColumnFinder finder(steps);
   steps.for_each([&](std::size_t i) {
     if (!steps.is_loop_fusion(i)) return;

@@ -35,7 +35,7 @@ struct Found {
 Found find_columns(const Program& program) {
   const KernelTable kernels;
   CompileOptions options;
-  options.lanes = VectorJit::get(VectorUnits::automatic);
+  options.vector_jit = VectorJit::get(VectorUnits::automatic);
   const CallSite call_site;
   OperationPlans plans(program, options, kernels, std::make_shared<Arena>(0), call_site);
   StepGraph steps(program, plans, options, call_site, false, 0);

@@ -135,7 +135,7 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   const std::vector<Tensor> inputs = random_inputs(graph, random);
   // Fusions without generated code keep temporaries between their operations, which are not predicted.
   cpu_detail::CompileOptions options;
-  options.lanes = cpu_detail::VectorJit::get(VectorUnits::automatic);
+  options.vector_jit = cpu_detail::VectorJit::get(VectorUnits::automatic);
   const cpu_detail::Compiled compiled(program, options, *kernels, arena);
   std::size_t outputs = 0;  // the small ones, which are not from there
   for (const Tensor& result : compiled.run(inputs)) {
@@ -144,7 +144,7 @@ TEST_CASE("as much memory is used as was predicted, and sums are added to where 
   const double used = static_cast<double>(arena->max_used() + outputs),
                by_program = static_cast<double>(program.peak_bytes()),
                predicted = static_cast<double>(compiled.peak_bytes());
-  if (options.lanes != nullptr) CHECK(used < by_program);
+  if (options.vector_jit != nullptr) CHECK(used < by_program);
   CHECK(used < 1.02 * predicted);
   CHECK(used > 0.98 * predicted);
 

@@ -42,9 +42,9 @@ class Programs {
   }
   StraightLineCode run() {
     StraightLineCode code;
-    code.lanes.dtype = start();
-    code.elements = min_straight_line + below(code.lanes.dtype == f32 ? 25 : 9);
-    std::uint32_t& pointers = code.lanes.num_operands;
+    code.program.dtype = start();
+    code.elements = min_straight_line + below(code.program.dtype == f32 ? 25 : 9);
+    std::uint32_t& pointers = code.program.num_operands;
     for (std::uint32_t n = 1 + below(5); n > 0; --n) load({VectorOp::load, VectorOp::load_mask}, pointers++);
     for (std::uint32_t n = 1 + below(4); n > 0; --n) {
       compute(8);
@@ -53,7 +53,7 @@ class Programs {
       put({.op = VectorOp::add, .a = elements_.front(), .b = elements_.back()});
     }
     put({.op = VectorOp::store, .a = elements_.back(), .index = pointers++});
-    code.lanes.steps = std::move(steps_);
+    code.program.steps = std::move(steps_);
     return code;
   }
   RowsCode rows() {

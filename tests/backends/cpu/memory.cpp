@@ -23,7 +23,7 @@ Usage use_memory(const Graph& graph, std::mt19937_64& random, int threads, const
   const auto arena = std::make_shared<cpu_detail::Arena>(std::size_t{1} << 30);
   cpu_detail::CompileOptions options;
   options.threads = threads;
-  options.lanes = cpu_detail::VectorJit::get(VectorUnits::automatic);
+  options.vector_jit = cpu_detail::VectorJit::get(VectorUnits::automatic);
   const cpu_detail::Compiled compiled(program, options, kernels, arena);
   std::vector<Tensor> inputs;
   for (const ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), {}, random));

@@ -20,7 +20,7 @@ struct Steps {
         graph(program, plans, options, call_site, false, ~std::size_t{0}) {}
   static CompileOptions compile_options() {
     CompileOptions options;
-    options.lanes = VectorJit::get(VectorUnits::automatic);
+    options.vector_jit = VectorJit::get(VectorUnits::automatic);
     return options;
   }
   std::size_t num_absorbed() const {

@@ -20,7 +20,7 @@ namespace {
 
 CompileOptions compile_options(VectorUnits units) {
   CompileOptions options;
-  options.lanes = VectorJit::get(units);
+  options.vector_jit = VectorJit::get(units);
   return options;
 }
 

@@ -244,17 +244,17 @@ TEST_CASE("Anomaly mode's flags are asked for together") {
 
 TEST_CASE("Lanes: what depends on one node goes on there, what is free goes elsewhere, and waits are few") {
   // 0 -> 1 -> 3, 0 -> 2 -> 3, 4 alone, 5 after 3 and 4.
-  const Lanes lanes = spread({{}, {0}, {0}, {1, 2}, {}, {3, 4}}, 3);
-  CHECK(lanes.lane_of[0] == lanes.lane_of[1]);
-  CHECK(lanes.lane_of[2] != lanes.lane_of[1]);
-  CHECK(lanes.waits[2] == std::vector<std::uint32_t>{0});
-  CHECK(lanes.waits[3].size() == 1);
-  CHECK(lanes.used == 3);
-  CHECK(lanes.waits[5].size() == 1);
+  const StreamPlan streams = spread({{}, {0}, {0}, {1, 2}, {}, {3, 4}}, 3);
+  CHECK(streams.stream_of[0] == streams.stream_of[1]);
+  CHECK(streams.stream_of[2] != streams.stream_of[1]);
+  CHECK(streams.waits[2] == std::vector<std::uint32_t>{0});
+  CHECK(streams.waits[3].size() == 1);
+  CHECK(streams.used == 3);
+  CHECK(streams.waits[5].size() == 1);
   // Who is behind a node is behind all that that one was behind of.
-  const Lanes chain = spread({{}, {}, {0, 1}, {0, 1, 2}}, 2);
+  const StreamPlan chain = spread({{}, {}, {0, 1}, {0, 1, 2}}, 2);
   CHECK(chain.waits[3].empty());
-  const Lanes one = spread({{}, {}, {0}, {1}}, 1);
+  const StreamPlan one = spread({{}, {}, {0}, {1}}, 1);
   for (const auto& waits : one.waits) CHECK(waits.empty());
 }
 
