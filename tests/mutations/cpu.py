@@ -66,16 +66,16 @@ fault("decompositions", "columns behind a panel are not solved for", "backends/c
       ".template triangularView<Eigen::UnitLower>().solveInPlace(right);", ";")
 
 # Slices, pads and rolls that fusions read where they come from, and where they stand in a schedule.
-MAPS, FIND_LINES = "backends/cpu/access_map.cpp", STEPS + "fused_loads.cpp"
-fault("lines", "what was rolled is cut as if it were not", MAPS, "  if (axis.roll != 0) {\n    const bool behind",
+MAPS, FIND_LOADS = "backends/cpu/access_map.cpp", STEPS + "fused_loads.cpp"
+fault("fused loads", "what was rolled is cut as if it were not", MAPS, "  if (axis.roll != 0) {\n    const bool behind",
       "  if (axis.roll < 0) {\n    const bool behind")
-fault("lines", "a slice of what was padded begins where that does", MAPS,
+fault("fused loads", "a slice of what was padded begins where that does", MAPS,
       "    offset += std::max<std::int64_t>(0, start - axis.begin) * axis.stride;\n", "")
-fault("lines", "what is around what was padded is taken for the same", MAPS,
+fault("fused loads", "what is around what was padded is taken for the same", MAPS,
       "  if (!padding.empty() && !std::ranges::equal(padding, element)) return false;\n", "")
-fault("lines", "what something else reads, too, is not made", FIND_LINES,
+fault("fused loads", "what something else reads, too, is not made", FIND_LOADS,
       "reading[record.first_output] != readers[record.first_output]", "readers[record.first_output] == 0")
-fault("lines", "what a layout operation reads that is made after all is not made", FIND_LINES,
+fault("fused loads", "what a layout operation reads that is made after all is not made", FIND_LOADS,
       "    for (const ValueId id : layout.inputs()) materialize(id);\n", "")
 BETWEEN = "backends/cpu/schedule/layout_placement"
 mutation("layout placement", "a layout operation stands where it stood, behind a fusion that reads it", BETWEEN + ".hpp",
@@ -262,7 +262,7 @@ fault("vector code", "negative powers of two lose their sign", LANES,
 
 # Buffers of the pieces of a fusion.
 FUSION_RUN = "backends/cpu/fusion/fused_run.cpp"
-fault("lines", "a part of a line is thought to be where another was brought", FUSION_RUN,
+fault("fused loads", "a part of a line is thought to be where another was brought", FUSION_RUN,
       "      brought_[index].at = nullptr;  // what is brought now lies where that did\n", "")
 fault("columns", "a column that is taken twice is written once", FUSION_RUN,
       "if (place / row != first || to != nullptr) flush();", "if (place / row != first) flush();")

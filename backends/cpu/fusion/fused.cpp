@@ -11,11 +11,12 @@
 // element each, may be the fusion's last step. Both are kept for a block of few elements, so that they are
 // still in the first cache when they are read or brought to their rows.
 //
-// Note [Lines]: a slice, pad, broadcast, iota or roll (two slices of an array, one behind the other) that
-// only fusions read is not made: where its elements lie side by side in the array that it comes from they are
-// read there, and else brought to a thread's memory for a block. A fusion that is one segment goes on line
-// by line, the shortest of those that are read so; of such a line it reads where it comes from whatever lies
-// side by side there. That array may be read while results are written, so none of these takes its place.
+// Note [Fused loads]: a slice, pad, broadcast, iota or roll (two slices of an array, one behind the other)
+// that only fusions read is not made: where its elements lie side by side in the array that it comes from
+// they are read there, and else brought to a thread's memory for a block. A fusion that is one segment goes
+// on line by line, the shortest of those that are read so; of such a line it reads where it comes from
+// whatever lies side by side there. That array may be read while results are written, so none of these takes
+// its place.
 //
 // Note [Small fusions]: generating code takes as long as some ten thousand steps on elements, so small
 // fusions run operation by operation. The bits are the same, since every value's are the same in any company.
@@ -203,15 +204,16 @@ class FusionPlanner {
     place_gathered();
     for (auto& [id, place] : kept_) {
       if (gathered_.find(id) == gathered_.end()) place = room(graph_.type(id).dtype());
-      if (state_.line > 0 && is_lines(id)) state_.memory += room_of_line;
+      if (state_.line > 0 && is_mapped(id)) state_.memory += room_of_line;
     }
     for (const FusedLoad& operand : loads_) {
       const auto kept = kept_.find(operand.value);
       if (kept == kept_.end()) continue;
       if (state_.line > 0)
-        lined_[operand.value] = {ElementSource::Kind::lines,
-                                 static_cast<std::uint32_t>(state_.linings.size()), step_of(operand.value)};
-      state_.linings.push_back(
+        mapped_[operand.value] = {ElementSource::Kind::mapped,
+                                  static_cast<std::uint32_t>(state_.mapped_loads.size()),
+                                  step_of(operand.value)};
+      state_.mapped_loads.push_back(
           {operand.map.source == no_index ? no_index : operand_at_.at(operand.map.source), kept->second,
            operand.map, operand.map.are_equal(), operand.map.has_padded_lines()});
     }
@@ -219,7 +221,7 @@ class FusionPlanner {
       state_.copyings.push_back({kept_[id], result_at_[id], step_of(id)});
     }
   }
-  bool is_lines(ValueId id) const {
+  bool is_mapped(ValueId id) const {
     return std::any_of(loads_.begin(), loads_.end(),
                        [&](const auto& operand) { return operand.value == id; });
   }
@@ -238,7 +240,7 @@ class FusionPlanner {
     const SlotId slot = program_.slot_of(id);
     return std::find(operand_slots_.begin(), operand_slots_.end(), slot) != operand_slots_.end();
   }
-  // See Note [Lines]. A block is of whole lines, but where it is one of a reduction's.
+  // See Note [Fused loads]. A block is of whole lines, but where it is one of a reduction's.
   void find_line() {
     constexpr std::int64_t shortest = 64, most = 4 * reduction_block;  // elements
     if (columns_ != nullptr || drafts_.size() != 1 || drafts_[0].operation != no_index || !aside_.empty())
@@ -249,10 +251,10 @@ class FusionPlanner {
       const std::int64_t extent = operand.map.axes.back().extent;
       line = line == 0 ? extent : std::min(line, extent);
     }
-    const auto reduces_lines = [&](std::uint32_t reduction) {
-      return is_lines(roots_[graph_.operation(reduction).inputs()[0]]);
+    const auto reduces_mapped = [&](std::uint32_t reduction) {
+      return is_mapped(roots_[graph_.operation(reduction).inputs()[0]]);
     };
-    if (line < shortest || std::any_of(reductions_.begin(), reductions_.end(), reduces_lines)) return;
+    if (line < shortest || std::any_of(reductions_.begin(), reductions_.end(), reduces_mapped)) return;
     state_.line = line;
     find_cuts();
     for (const ValueId id : values_.results) state_.in_place = state_.in_place || is_in_place(id);
@@ -308,7 +310,7 @@ class FusionPlanner {
     return type.size() == 1 ? 0 : static_cast<std::uint32_t>(size_of(type.dtype()));
   }
   ElementSource place_of(ValueId id) {
-    if (const auto lined = lined_.find(id); lined != lined_.end()) return lined->second;
+    if (const auto mapped = mapped_.find(id); mapped != mapped_.end()) return mapped->second;
     if (const auto kept = kept_.find(id); kept != kept_.end())
       return {ElementSource::Kind::kept, kept->second, step_of(id)};
     if (const auto direct = direct_.find(id); direct != direct_.end()) return direct->second;
@@ -445,7 +447,7 @@ class FusionPlanner {
   std::unordered_map<ValueId, std::size_t> segment_of_;
   std::unordered_map<ValueId, std::uint32_t> kept_;      // by value: bytes into a thread's memory
   std::unordered_map<ValueId, ElementSource> direct_;    // slices that are read where they come from
-  std::unordered_map<ValueId, ElementSource> lined_;     // what is read line by line
+  std::unordered_map<ValueId, ElementSource> mapped_;    // what is read line by line
   std::unordered_map<ValueId, std::uint32_t> gathered_;  // columns
   std::vector<ValueId> aside_;
   std::size_t kernel_scratch_ = 0;

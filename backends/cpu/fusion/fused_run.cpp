@@ -18,7 +18,7 @@ class BlockRun {
       : s_(s),
         call_(call),
         memory_(memory),
-        brought_(s.line > 0 ? s.linings.size() : 0),
+        brought_(s.line > 0 ? s.mapped_loads.size() : 0),
         apart_(s.line > 0 && !s.in_place && are_apart()) {
     for (const Filling& filling : s_.fillings) {
       std::byte* to = memory_ + filling.to;
@@ -63,36 +63,36 @@ class BlockRun {
   // away from there, modulo pages: the processor takes a load for one of what was just stored where the last
   // 12 bits of their addresses are near.
   const std::byte* line(std::uint32_t index, std::int64_t at, std::int64_t count) {
-    const Lining& lining = s_.linings[index];
-    const std::int64_t extent = lining.map.axes.back().extent;
-    const bool one = lining.map.axes.size() == 1, same = extent == s_.line;
+    const MappedLoad& load = s_.mapped_loads[index];
+    const std::int64_t extent = load.map.axes.back().extent;
+    const bool one = load.map.axes.size() == 1, same = extent == s_.line;
     const std::int64_t in_line = one ? at : same ? in_line_ : at % extent;
     const std::int64_t number = one ? 0 : same ? number_ : at / extent;
-    if (!lining.stays || count > extent - in_line) {
+    if (!load.stays || count > extent - in_line) {
       brought_[index].at = nullptr;  // what is brought now lies where that did
-      return line(lining, at, in_line, number, count);
+      return line(load, at, in_line, number, count);
     }
-    const bool is_there = !lining.is_padded || lining.map.is_there(number);
+    const bool is_there = !load.is_padded || load.map.is_there(number);
     Brought& brought = brought_[index];
     if (brought.at == nullptr || brought.begin != in_line || brought.count < count ||
         brought.is_there != is_there)
-      brought = {in_line, count, line(lining, at, in_line, number, count), is_there};
+      brought = {in_line, count, line(load, at, in_line, number, count), is_there};
     return brought.at;
   }
-  const std::byte* line(const Lining& lining, std::int64_t at, std::int64_t in_line, std::int64_t number,
+  const std::byte* line(const MappedLoad& load, std::int64_t at, std::int64_t in_line, std::int64_t number,
                         std::int64_t count) {
-    std::byte* to = memory_ + lining.to;
+    std::byte* to = memory_ + load.to;
     const std::byte* from = nullptr;
-    if (lining.from != no_index) {
-      from = call_.in[lining.from];
-      const AccessMap::Found found = lining.map.find(in_line, number, count);
-      const auto bytes = static_cast<std::size_t>(found.at) * lining.map.size;
+    if (load.from != no_index) {
+      from = call_.in[load.from];
+      const AccessMap::Found found = load.map.find(in_line, number, count);
+      const auto bytes = static_cast<std::size_t>(found.at) * load.map.size;
       if (found.contiguous) return from + bytes;
       const std::uintptr_t there = reinterpret_cast<std::uintptr_t>(from) + bytes;
       const std::uintptr_t away = reinterpret_cast<std::uintptr_t>(to) - there - room_of_line / 2;
       to += (room_of_line - away % room_of_line) / 64 * 64;
     }
-    lining.map.copy(from, at, count, to);
+    load.map.copy(from, at, count, to);
     return to;
   }
   // Elements from `first` to the end of its line, or to a cut.
@@ -105,7 +105,7 @@ class BlockRun {
     return cut == s_.cuts.end() ? line : std::min(line, *cut - first);
   }
   // The segment's elements [at, at + count), line by line. What is kept of them lies where the block's does.
-  void lines(const Segment& segment, std::int64_t at, std::int64_t count) {
+  void run_lines(const Segment& segment, std::int64_t at, std::int64_t count) {
     Pointers<const std::byte*> in(segment.in.size());
     Pointers<std::byte*> out(segment.out.size());
     for (std::int64_t done = 0; done < count;) {
@@ -113,7 +113,7 @@ class BlockRun {
       const std::int64_t some = std::min(count - done, until_cut(first));
       for (std::size_t i = 0; i < segment.in.size(); ++i) {
         const ElementSource& place = segment.in[i];
-        if (place.kind != ElementSource::Kind::lines) {
+        if (place.kind != ElementSource::Kind::mapped) {
           in[i] = address(place, first);
           continue;
         }
@@ -133,10 +133,9 @@ class BlockRun {
     }
   }
   void block(std::int64_t at, std::int64_t count) {
-    for (const Lining& lining : s_.linings) {
+    for (const MappedLoad& load : s_.mapped_loads) {
       if (s_.line > 0) break;
-      lining.map.copy(lining.from == no_index ? nullptr : call_.in[lining.from], at, count,
-                      memory_ + lining.to);
+      load.map.copy(load.from == no_index ? nullptr : call_.in[load.from], at, count, memory_ + load.to);
     }
     for (const Gathering& gathering : s_.gatherings) {
       if (gathering.word == 8) {
@@ -147,7 +146,7 @@ class BlockRun {
     }
     for (const Segment& segment : s_.segments) {
       if (s_.line > 0) {
-        lines(segment, at, count);
+        run_lines(segment, at, count);
         continue;
       }
       Pointers<const std::byte*> in(segment.in.size());

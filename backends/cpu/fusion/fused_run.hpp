@@ -17,10 +17,10 @@ namespace tidu::cpu_detail {
 
 // The location of a value while a block runs.
 struct ElementSource {
-  enum class Kind : std::uint8_t { operand, result, kept, lines };
+  enum class Kind : std::uint8_t { operand, result, kept, mapped };
   Kind kind = Kind::operand;
   std::uint32_t index =
-      0;                   // kept: offset in a thread's memory in bytes; lines: index in FusionState::linings
+      0;  // kept: offset in a thread's memory in bytes; mapped: index in FusionState::mapped_loads
   std::uint32_t step = 0;  // bytes from one element to the next; 0: a single element
   std::size_t offset = 0;  // of an operand: bytes before the first element
 };
@@ -50,9 +50,9 @@ struct Copying {
   std::uint32_t step = 0;
 };
 
-// See Note [Lines]. If the fusion runs line by line, this many bytes follow the memory of each line.
+// See Note [Fused loads]. If the fusion runs line by line, this many bytes follow the memory of each line.
 inline constexpr std::size_t room_of_line = 4096;
-struct Lining {
+struct MappedLoad {
   std::uint32_t from = no_index;  // an operand, or no_index
   std::uint32_t to = 0;           // offset in a thread's memory in bytes
   AccessMap map;
@@ -88,7 +88,8 @@ struct FusionState {
   std::int64_t count = 0;
   std::int64_t block = 0;
   std::int64_t grain = 0;
-  std::int64_t line = 0;  // elements that the single segment runs at a time, see Note [Lines]; 0: a block
+  std::int64_t line =
+      0;  // elements that the single segment runs at a time, see Note [Fused loads]; 0: a block
   std::vector<std::int64_t> cuts;  // in order: further elements at which a block starts
   bool in_place = false;           // does a result have the memory of an operand?
   int threads = 1;
@@ -96,7 +97,7 @@ struct FusionState {
   std::vector<ReductionStep> reductions;
   std::vector<Filling> fillings;
   std::vector<Copying> copyings;
-  std::vector<Lining> linings;
+  std::vector<MappedLoad> mapped_loads;
   std::vector<Gathering> gatherings;
   std::optional<Interleaving> interleaving;
   std::size_t memory = 0;   // of each thread, in the scratch memory

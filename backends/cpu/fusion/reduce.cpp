@@ -389,13 +389,13 @@ void logsumexp(const LogSumExpState& state, const Call& call) {
 }
 // The same of contiguous lines, with exponentials by generated code: as many short lines at once as fill a
 // block.
-struct LinesState {
+struct LogSumExpLines {
   std::shared_ptr<const VectorKernel> exp;
   std::int64_t lines, length;
   int threads;
 };
 template <class T>
-void logsumexp_lines(const LinesState& s, const Call& call) {
+void logsumexp_lines(const LogSumExpLines& s, const Call& call) {
   const T* const x = call.operand<T>(0);
   T* const y = call.result<T>();
   std::int64_t at_once = std::max<std::int64_t>(1, reduction_block / std::max<std::int64_t>(1, s.length));
@@ -460,7 +460,7 @@ Plan plan_logsumexp(const PlanRequest& request) {
         exp = request.vector_jit->compile(code);
       }
       if (lines && exp != nullptr) {
-        return make_plan<LinesState, logsumexp_lines<T>>(
+        return make_plan<LogSumExpLines, logsumexp_lines<T>>(
             {std::move(exp), shape.outputs, shape.inner, request.threads});
       }
       LogSumExpState state{std::move(shape), std::move(exp)};

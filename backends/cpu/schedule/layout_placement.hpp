@@ -16,24 +16,24 @@ namespace tidu::passes {
 /// reads it if that is earlier.
 class LayoutPlacement {
  public:
-  /// Collects the members from a plan's items. `reads_lines(record)`: may the operation be in a fusion?
-  template <class ReadsLines>
+  /// Collects the members from a plan's items. `may_fuse(record)`: may the operation be in a fusion?
+  template <class MayFuse>
   LayoutPlacement(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<ValueId>& splats,
-                  const LoopPlan& plan, const ReadsLines& reads_lines)
+                  const LoopPlan& plan, const MayFuse& may_fuse)
       : graph_(graph), roots_(roots), found_(graph.num_operations()), at_(graph.num_values(), no_index) {
     std::vector<bool> read(graph.num_values());
     for (std::size_t i = plan.items.size(); i-- > 0;) {
       if (plan.items[i].loop) continue;
       const std::uint32_t operation = plan.items[i].index;
       const OperationRecord& record = graph.data().operations[operation];
-      const bool lines = reads_lines(record);
-      if (!lines) {
+      const bool fuses = may_fuse(record);
+      if (!fuses) {
         if (record.num_outputs != 1 || !read[record.first_output] || !is_layout(graph, operation)) continue;
         found_[operation] = true;
       }
       for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
         ValueId id = graph.data().operands[record.first_input + k];
-        if (lines && splats[id] != no_index) id = splats[id];
+        if (fuses && splats[id] != no_index) id = splats[id];
         read[roots[id]] = true;
       }
     }

@@ -238,7 +238,7 @@ class LoopMaker {
       const bool reduces = role.kind == Role::Kind::sum && c_.graph.type(record.first_output).size() == 1;
       traffic_.structure =
           traffic_.structure || !(primitive.has_trait(Trait::elementwise) ||
-                                  primitive.has_trait(Trait::view) || reduces || joins_lines(index));
+                                  primitive.has_trait(Trait::view) || reduces || is_fused_load(index));
       const ValueId id = record.first_output;
       const AxisClasses::Factor factor = c_.classes.factor(index, role.factor);
       for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
@@ -266,7 +266,7 @@ class LoopMaker {
         add_packed(id, role.axis);
         loop.results.push_back({id, role.axis});
       } else if (c_.options.loop_bytes == 0 ||
-                 (bytes >= large_value && !(one_fusion_ && joins_fusion(index)) && !joins_lines(index))) {
+                 (bytes >= large_value && !(one_fusion_ && joins_fusion(index)) && !is_fused_load(index))) {
         traffic_.within += bytes;
       }
     }
@@ -282,11 +282,11 @@ class LoopMaker {
   }
   // Is it a slice, a pad or a roll that element-wise operations, or others of these, alone read? Fusions may
   // read these where they come from.
-  bool joins_lines(std::uint32_t operation) const {
-    return makes_lines(operation) &&
+  bool is_fused_load(std::uint32_t operation) const {
+    return can_be_fused_load(operation) &&
            heavy_.find(c_.roots[g_.operations[operation].first_output]) == heavy_.end();
   }
-  bool makes_lines(std::uint32_t operation) const {
+  bool can_be_fused_load(std::uint32_t operation) const {
     return c_.options.fuse &&
            (is_any_of(c_.graph.operation(operation), prim::slice, prim::pad) || roll_of(c_.graph, operation));
   }
@@ -301,11 +301,11 @@ class LoopMaker {
       matmuls = matmuls || record.op->primitive->has_trait(Trait::product);
       if (is_light(index)) ++light;
       if (record.op->primitive->has_trait(Trait::elementwise)) continue;
-      const bool lines = makes_lines(index);
+      const bool is_load = can_be_fused_load(index);
       for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
         const ValueId id = c_.roots[g_.operands[record.first_input + k]];
         const std::uint32_t producer = g_.producers[id];
-        if (!lines || producer >= g_.operations.size() || !makes_lines(producer)) heavy_.insert(id);
+        if (!is_load || producer >= g_.operations.size() || !can_be_fused_load(producer)) heavy_.insert(id);
       }
     }
     one_fusion_ = c_.options.fuse && !matmuls && light <= max_in_fusion;

@@ -2,10 +2,10 @@
 // all their readers are element-wise fusions, which read the elements at the source, or further operations of
 // this kind, whose access maps are composed.
 //
-// Note [Lines of lines]: from the last operation to the first, a layout operation whose readers can all do
-// without its result is not a reader of its operand either. From the first to the last, these become maps of
-// values in memory. One that cannot become a map is materialized, and so are all its operands. Maps that
-// were found earlier stay.
+// Note [Chains of fused loads]: from the last operation to the first, a layout operation whose readers can
+// all do without its result is not a reader of its operand either. From the first to the last, these become
+// maps of values in memory. One that cannot become a map is materialized, and so are all its operands. Maps
+// that were found earlier stay.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>

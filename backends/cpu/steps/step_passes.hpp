@@ -20,7 +20,7 @@ void accumulate_in_place(StepGraph& steps);
 /// Fusions gather columns and rows of matrices, and interleave columns that they compute: see Note [Columns]
 /// in fusion/fused.cpp.
 void gather_prologues(StepGraph& steps);
-/// Fusions read slices, pads, broadcasts, iotas and rolls through access maps: see Note [Lines] in
+/// Fusions read slices, pads, broadcasts, iotas and rolls through access maps: see Note [Fused loads] in
 /// fusion/fused.cpp.
 void fused_loads(StepGraph& steps);
 /// x + c AB in the matmul's tiles: see Note [Updates] in matmul/matmul_epilogue.hpp.

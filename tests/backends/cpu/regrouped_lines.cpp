@@ -66,7 +66,7 @@ void check_columns(std::int64_t rows, std::int64_t width, std::int64_t a, std::i
 
 }  // namespace
 
-TEST_CASE("[lines] elements that repeat in lines of another length than the fusion's") {
+TEST_CASE("[fused loads] elements that repeat in lines of another length than the fusion's") {
   check_repeated(210, 100, 140);
   check_repeated(210, 100, 150);
   check_repeated(310, 90, 155);

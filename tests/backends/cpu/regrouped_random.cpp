@@ -320,7 +320,7 @@ bool are_equal(const std::vector<Tensor>& got, const std::vector<Tensor>& expect
 
 }  // namespace
 
-TEST_CASE("[lines] random graphs of integers in many shapes have the results of the reference") {
+TEST_CASE("[fused loads] random graphs of integers in many shapes have the results of the reference") {
   constexpr VectorUnits every_kind[] = {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none};
   std::size_t wrong = 0;
   for (std::uint64_t seed = 0; seed < scaled(250) && wrong < 3; ++seed) {
@@ -352,7 +352,7 @@ TEST_CASE("[lines] random graphs of integers in many shapes have the results of 
   }
 }
 
-TEST_CASE("[lines] random sums of arrays in lines of several lengths") {
+TEST_CASE("[fused loads] random sums of arrays in lines of several lengths") {
   CpuOptions plain{.threads = 1};
   plain.program.fuse = plain.program.block = false;
   std::size_t wrong = 0;

@@ -234,7 +234,8 @@ std::int64_t peak_of(const Graph& graph) {
 }  // namespace
 
 TEST_CASE(
-    "[lines] random graphs of slices, pads, broadcasts, iotas and rolls give the bits of their operations") {
+    "[fused loads] random graphs of slices, pads, broadcasts, iotas and rolls give the bits of their "
+    "operations") {
   constexpr VectorUnits every_kind[] = {VectorUnits::automatic, VectorUnits::avx2, VectorUnits::none};
   std::size_t wrong = 0;
   for (std::uint64_t seed = 0; seed < scaled(300) && wrong < 3; ++seed) {
@@ -265,7 +266,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("[lines] an addition in place of a scan or a loop is added once") {
+TEST_CASE("[fused loads] an addition in place of a scan or a loop is added once") {
   for (const DType dtype : {f32, f64}) {
     for (const std::int64_t extent : {8192, 10001, 16389, 40007}) {
       if (shortened() && extent > 10001) continue;
@@ -302,7 +303,7 @@ TEST_CASE("[lines] an addition in place of a scan or a loop is added once") {
   }
 }
 
-TEST_CASE("[lines] chains of layout operations that no fusion lacks give the bits of each of them") {
+TEST_CASE("[fused loads] chains of layout operations that no fusion lacks give the bits of each of them") {
   if (units().empty()) return;
   constexpr std::int64_t rows = 250, columns = 190;
   const Shape shape{rows, columns};
@@ -359,7 +360,8 @@ TEST_CASE("[lines] chains of layout operations that no fusion lacks give the bit
 }
 
 TEST_CASE(
-    "[lines] differences of neighbours take no memory but their result's, and neither do their gradients") {
+    "[fused loads] differences of neighbours take no memory but their result's, and neither do their "
+    "gradients") {
   if (units().empty()) return;
   constexpr std::int64_t rows = 512, columns = 700;
   GraphBuilder builder("differences");
@@ -399,7 +401,7 @@ TEST_CASE(
   CHECK(peak_of(backward.build({sum})) < 8 * rows * columns + 300000);
 }
 
-TEST_CASE("[lines] layout operations of layout operations take no memory") {
+TEST_CASE("[fused loads] layout operations of layout operations take no memory") {
   if (units().empty()) return;
   constexpr std::int64_t rows = 512, columns = 700, bytes = 8 * rows * columns, blocks = 400000;
   const auto rolled = [](Value x, std::int64_t axis, std::int64_t by) {
