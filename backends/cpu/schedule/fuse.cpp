@@ -172,14 +172,14 @@ class Fuser {
   // See Note [Layout placement]: it may be read behind all that it reads.
   void add_layout(std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
-    made_by_[record.first_output] = last_maker(record);
+    made_by_[record.first_output] = last_producer(record);
     layouts_.add(operation, static_cast<std::uint32_t>(nodes_.size()));
   }
   // Does the fusion make it itself?
   bool makes(std::uint32_t node, ValueId id) const { return made_by_[id] == node && !layouts_.made(id); }
 
   // The last node that makes something of what it reads, or makes it readable.
-  std::uint32_t last_maker(const OperationRecord& record) const {
+  std::uint32_t last_producer(const OperationRecord& record) const {
     std::uint32_t last = 0;
     for (const ValueId id : operands_of(graph_, record)) last = std::max(last, made_by_[roots_[id]]);
     return last;
@@ -227,7 +227,7 @@ class Fuser {
   std::uint32_t find_grouped_matmul(const OperationRecord& record) {
     if (!OpenMatmuls::takes(graph_, record)) return 0;
     const auto is_open = [&](std::uint32_t node) { return this->is_open(node); };
-    std::uint32_t node = open_matmuls_.find(record, last_maker(record), is_open);
+    std::uint32_t node = open_matmuls_.find(record, last_producer(record), is_open);
     if (node == 0) {
       node = new_node(0);
       open_matmuls_.add(record, node);
@@ -285,7 +285,7 @@ class Fuser {
   }
   // Lets what waits for the operation, or for a loop or an output, join a fusion: `least` or a later one.
   void place_operands(const OperationRecord& record) {
-    const std::uint32_t least = last_maker(record);
+    const std::uint32_t least = last_producer(record);
     for (const ValueId id : operands_of(graph_, record)) place(roots_[id], least);
   }
   void place(ValueId value, std::uint32_t least) {
@@ -383,8 +383,8 @@ class Fuser {
   // Is it large, and made by a layout operation? Executors may make its elements as they are read.
   bool is_layout_result(ValueId id) const {
     constexpr std::int64_t many = 4096;
-    const std::uint32_t maker = g_.producers[id];
-    return maker < g_.operations.size() && graph_.type(id).size() >= many && layouts_.contains(maker);
+    const std::uint32_t producer = g_.producers[id];
+    return producer < g_.operations.size() && graph_.type(id).size() >= many && layouts_.contains(producer);
   }
   // Is a fusion needed? One operation alone is an operation, unless elements are repeated or read through
   // layout operations for it.

@@ -91,9 +91,9 @@ class MatmulCosts {
   const AxisClasses& classes_;
 };
 
-class LoopMaker {
+class LoopBuilder {
  public:
-  LoopMaker(const LoopContext& context, const std::vector<std::uint32_t>& operations)
+  LoopBuilder(const LoopContext& context, const std::vector<std::uint32_t>& operations)
       : c_(context),
         g_(context.graph.data()),
         costs_(context.graph, context.classes),
@@ -424,11 +424,11 @@ class LoopMaker {
 }  // namespace
 
 double loop_gain(const LoopContext& context, const std::vector<std::uint32_t>& operations) {
-  return LoopMaker(context, operations).estimate();
+  return LoopBuilder(context, operations).estimate();
 }
 
 BlockedLoop make_loop(const LoopContext& context, const std::vector<std::uint32_t>& operations) {
-  return LoopMaker(context, operations).make();
+  return LoopBuilder(context, operations).make();
 }
 
 }  // namespace tidu::passes

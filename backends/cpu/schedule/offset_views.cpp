@@ -174,9 +174,9 @@ class OffsetViewPass {
   // Is it a part of an array, or parts? Fusions read layout operations of layout operations where the first
   // one finds its elements.
   bool is_layout_result(ValueId id) const {
-    const auto maker = graph_.producer(roots_[id]);
-    if (!maker) return false;
-    const OperationRecord& record = g_.operations[*maker];
+    const auto producer = graph_.producer(roots_[id]);
+    if (!producer) return false;
+    const OperationRecord& record = g_.operations[*producer];
     return is(record, ops_.slice) || is(record, ops_.pad) || is(record, ops_.concatenate) ||
            record.op->primitive->has_trait(Trait::repeats);
   }
@@ -198,18 +198,18 @@ class OffsetViewPass {
     const Type type = g_.types[made];
     ValueId at = made;
     while (operations.size() < max_taken_in) {
-      const auto maker = graph_.producer(at);
-      if (!maker || !may_take(g_.operations[*maker], type.dtype())) break;
-      if (again && !is_cheap(g_.operations[*maker])) break;
+      const auto producer = graph_.producer(at);
+      if (!producer || !may_take(g_.operations[*producer], type.dtype())) break;
+      if (again && !is_cheap(g_.operations[*producer])) break;
       ValueId next = no_index;
       bool one = true;
-      for (const ValueId id : operands(g_.operations[*maker])) {
+      for (const ValueId id : operands(g_.operations[*producer])) {
         if (is_splat(id)) continue;
         one = one && g_.types[id] == type && (next == no_index || next == id);
         next = id;
       }
       if (!one || next == no_index) break;
-      operations.push_back(*maker);
+      operations.push_back(*producer);
       at = next;
       if (!again || operations.size() <= max_shared) continue;
       operations.clear();
@@ -230,10 +230,10 @@ class OffsetViewPass {
       wanted.pop_back();
       if (std::find(seen.begin(), seen.end(), id) != seen.end()) continue;
       seen.push_back(id);
-      const auto maker = graph_.producer(id);
+      const auto producer = graph_.producer(id);
       if (is_splat(id)) continue;
-      if (!maker) return false;
-      const OperationRecord& record = g_.operations[*maker];
+      if (!producer) return false;
+      const OperationRecord& record = g_.operations[*producer];
       if (is(record, ops_.slice)) {
         const ValueId from = operands(record)[0];
         if (g_.types[from] != type) return false;
@@ -247,7 +247,7 @@ class OffsetViewPass {
       }
       if (!may_take(record, type.dtype()) || taken.operations.size() == max_taken_in) return false;
       again = again || reads_[id] > 1;
-      taken.operations.push_back(*maker);
+      taken.operations.push_back(*producer);
       for (const ValueId operand : operands(record)) wanted.push_back(operand);
     }
     std::sort(taken.operations.begin(), taken.operations.end());

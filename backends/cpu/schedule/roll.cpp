@@ -13,13 +13,13 @@ std::optional<Roll> roll_of(const Graph& graph, std::uint32_t operation) {
   roll.axis = static_cast<std::size_t>(concatenate.op().integer("dimension"));
   const Type type = graph.type(concatenate.output());
   for (std::size_t part = 0; part < 2; ++part) {
-    const auto maker = graph.producer(concatenate.inputs()[part]);
-    if (!maker || !is_any_of(graph.operation(*maker), prim::slice)) return std::nullopt;
-    const Operation slice = graph.operation(*maker);
+    const auto producer = graph.producer(concatenate.inputs()[part]);
+    if (!producer || !is_any_of(graph.operation(*producer), prim::slice)) return std::nullopt;
+    const Operation slice = graph.operation(*producer);
     const ValueId from = slice.inputs()[0];
     if (graph.type(from) != type || (part == 1 && from != roll.from)) return std::nullopt;
     roll.from = from;
-    roll.slices[part] = *maker;
+    roll.slices[part] = *producer;
     const Ints &starts = slice.op().ints("start_indices"), &limits = slice.op().ints("limit_indices");
     for (const std::int64_t step : slice.op().ints("strides")) {
       if (step != 1) return std::nullopt;

@@ -230,8 +230,8 @@ class CopyElider {
   }
   // The node that makes the value, or no node.
   std::size_t node_of(ValueId root) const {
-    const std::uint32_t maker = graph_.data().producers[root];
-    return maker < node_of_.size() ? node_of_[maker] : program_.schedule().nodes.size();
+    const std::uint32_t producer = graph_.data().producers[root];
+    return producer < node_of_.size() ? node_of_[producer] : program_.schedule().nodes.size();
   }
   // Of a fusion that adds 0.0 to each of some values and does no more: what it adds it to for that result.
   std::optional<ValueId> with_zero_added(std::size_t node, ValueId result) const {
@@ -248,8 +248,8 @@ class CopyElider {
   // 0.0 in all elements, no -0.0?
   bool is_zero(ValueId id) const {
     const ValueId source = program_.splats()[id];
-    const auto maker = source == no_index ? std::nullopt : graph_.producer(source);
-    if (!maker || !is_any_of(graph_.operation(*maker), prim::full)) return false;
+    const auto producer = source == no_index ? std::nullopt : graph_.producer(source);
+    if (!producer || !is_any_of(graph_.operation(*producer), prim::full)) return false;
     const Literal* literal = passes::literal_of(graph_, source);
     return literal != nullptr && std::all_of(literal->bytes(), literal->bytes() + literal->type().bytes(),
                                              [](std::byte b) { return b == std::byte{0}; });

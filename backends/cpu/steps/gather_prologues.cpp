@@ -111,13 +111,13 @@ void ColumnFinder::gather(std::size_t node, std::int64_t rows, Columns& columns)
 std::optional<GatheredColumn> ColumnFinder::follow(ValueId id, std::int64_t rows,
                                                    std::vector<std::uint32_t>& path) const {
   const GraphData& g = graph_.data();
-  const auto maker = [&](ValueId value) {
+  const auto producer = [&](ValueId value) {
     const std::uint32_t operation = g.producers[value];
     const bool usable = operation < g.operations.size() && steps_.position_of(operation) != no_index;
     if (usable) path.push_back(operation);
     return usable ? operation : no_index;
   };
-  const std::uint32_t slice = maker(id);
+  const std::uint32_t slice = producer(id);
   if (slice == no_index || !is_any_of(graph_.operation(slice), prim::slice) ||
       !is_words(graph_.type(id).dtype()))
     return std::nullopt;
@@ -136,7 +136,7 @@ std::optional<GatheredColumn> ColumnFinder::follow(ValueId id, std::int64_t rows
   column.column = id;
   while (!is_given(program_.roots()[matrix])) {
     const ValueId root = program_.roots()[matrix];
-    const std::uint32_t index = graph_.type(root) == graph_.type(matrix) ? maker(root) : no_index;
+    const std::uint32_t index = graph_.type(root) == graph_.type(matrix) ? producer(root) : no_index;
     if (index == no_index) return std::nullopt;
     const Operation operation = graph_.operation(index);
     const ValueId from = operation.inputs()[0];

@@ -71,14 +71,14 @@ class InPlaceUpdates {
   bool fill(std::size_t node, std::uint32_t index) {
     const Operation operation = graph_.operation(index);
     const ValueId array = program_.roots()[operation.input(0)];
-    const auto maker = graph_.producer(array);
-    if (!maker || operation.num_inputs() > max_scatter_operands) return false;
-    const Operation made = graph_.operation(*maker);
+    const auto producer = graph_.producer(array);
+    if (!producer || operation.num_inputs() > max_scatter_operands) return false;
+    const Operation made = graph_.operation(*producer);
     const SlotId slot = program_.slot_of(array);
     if (!made.primitive().has_trait(Trait::repeats) || made.num_inputs() != 0 || slot == no_index ||
         program_.slot(slot).storage < Storage::small)
       return false;
-    FillState state{steps_.plans().plan(*maker), steps_.plans().plan(index), operation.num_inputs(), {}};
+    FillState state{steps_.plans().plan(*producer), steps_.plans().plan(index), operation.num_inputs(), {}};
     std::vector<ValueId>& operands = steps_.at(node).values.operands;
     operands.erase(std::find(operands.begin(), operands.end(), array));
     for (std::size_t i = 1; i < state.num_operands; ++i) {

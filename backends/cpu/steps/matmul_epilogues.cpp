@@ -65,8 +65,8 @@ class EpilogueFinder {
   }
   bool take_matmul(ValueId id, const Operation& sum, std::size_t node, MatmulEpilogue& update) const {
     id = program_.roots()[id];
-    const std::uint32_t maker = graph_.data().producers[id];
-    if (maker >= graph_.num_operations() || !steps_.can_replan(maker) || update.x == id) return false;
+    const std::uint32_t producer = graph_.data().producers[id];
+    if (producer >= graph_.num_operations() || !steps_.can_replan(producer) || update.x == id) return false;
     // See StepGraph::count_readers.
     if (readers_[id] != 1 + 2 * outputs_[id]) return false;
     if (outputs_[id] != 0) update.kept = id;
@@ -75,7 +75,7 @@ class EpilogueFinder {
       const std::vector<ValueId>& operands = steps_.at(node).values.operands;
       return std::find(operands.begin(), operands.end(), operand) != operands.end();
     };
-    update.matmul = maker;
+    update.matmul = producer;
     return type.bytes() >= min_matmul && type.size() == graph_.type(sum.output()).size() &&
            x.size() == type.size() && x.dtype() == type.dtype() && is_operand(id) && is_operand(update.x);
   }
