@@ -31,8 +31,8 @@ std::size_t to_whole_pages(std::size_t bytes) { return (bytes + page - 1) / page
 // block all would be used.
 constexpr std::size_t huge_page = std::size_t{2} << 20, min_mapped = 2 * huge_page;
 std::byte* map(std::size_t bytes) {
-  const std::size_t room = bytes + huge_page;
-  void* const all = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::size_t reserved = bytes + huge_page;
+  void* const all = ::mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) refuse(bytes);
   std::byte* const begin = static_cast<std::byte*>(all);
   const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(all) % huge_page) % huge_page;

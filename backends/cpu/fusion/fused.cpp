@@ -203,8 +203,8 @@ class FusionPlanner {
     state_.block = std::min(state_.block, std::max<std::int64_t>(1, state_.count));
     place_gathered();
     for (auto& [id, place] : kept_) {
-      if (gathered_.find(id) == gathered_.end()) place = room(graph_.type(id).dtype());
-      if (state_.line > 0 && is_mapped(id)) state_.memory += room_of_line;
+      if (gathered_.find(id) == gathered_.end()) place = add_scratch(graph_.type(id).dtype());
+      if (state_.line > 0 && is_mapped(id)) state_.memory += line_padding;
     }
     for (const FusedLoad& operand : loads_) {
       const auto kept = kept_.find(operand.value);
@@ -297,12 +297,12 @@ class FusionPlanner {
   bool is_repeated(ValueId operand) const {
     return splats_[operand] != no_index && graph_.type(operand).size() > 1;
   }
-  std::uint32_t room(DType dtype) {
+  std::uint32_t add_scratch(DType dtype) {
     const std::size_t at = state_.memory;
-    state_.memory += room_of(dtype);
+    state_.memory += scratch_bytes(dtype);
     return static_cast<std::uint32_t>(at);
   }
-  std::size_t room_of(DType dtype) const {
+  std::size_t scratch_bytes(DType dtype) const {
     return aligned(static_cast<std::size_t>(state_.block) * size_of(dtype));
   }
   std::uint32_t step_of(ValueId id) const {
@@ -388,7 +388,7 @@ class FusionPlanner {
         continue;
       }
       const DType dtype = graph_.type(operand).dtype();
-      const std::uint32_t to = room(dtype);
+      const std::uint32_t to = add_scratch(dtype);
       const ValueId source = read(operand);
       Filling filling{to, nullptr, {}, size_of(dtype)};
       if (source == no_index) {
@@ -402,7 +402,7 @@ class FusionPlanner {
     // What nobody else reads has no memory yet.
     const ValueId result = operation.output();
     if (kept_.find(result) == kept_.end() && result_at_.find(result) == result_at_.end())
-      kept_[result] = room(graph_.type(result).dtype());
+      kept_[result] = add_scratch(graph_.type(result).dtype());
     segment.out.push_back(place_of(result));
     segment.whole = plan_operation(index, state_.block);
     const std::int64_t last = state_.count % state_.block;

@@ -89,8 +89,8 @@ class BlockRun {
       const auto bytes = static_cast<std::size_t>(found.at) * load.map.size;
       if (found.contiguous) return from + bytes;
       const std::uintptr_t there = reinterpret_cast<std::uintptr_t>(from) + bytes;
-      const std::uintptr_t away = reinterpret_cast<std::uintptr_t>(to) - there - room_of_line / 2;
-      to += (room_of_line - away % room_of_line) / 64 * 64;
+      const std::uintptr_t away = reinterpret_cast<std::uintptr_t>(to) - there - line_padding / 2;
+      to += (line_padding - away % line_padding) / 64 * 64;
     }
     load.map.copy(from, at, count, to);
     return to;

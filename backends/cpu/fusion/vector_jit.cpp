@@ -32,10 +32,10 @@ void VectorKernel::run(const std::byte* const* operands, std::byte* const* resul
   if (left == 0) return;
   // What is left in a vector of its own, filled up with the last element.
   constexpr std::size_t vector = 64;
-  struct alignas(vector) Room {
+  struct alignas(vector) Buffer {
     std::byte bytes[vector];
   };
-  eager::detail::ShortArray<Room, few_pointers> room(operand_steps_.size() + result_steps_.size());
+  eager::detail::ShortArray<Buffer, few_pointers> buffers(operand_steps_.size() + result_steps_.size());
   Pointers<const std::byte*> in(operand_steps_.size());
   Pointers<std::byte*> out(result_steps_.size());
   for (std::size_t i = 0; i < operand_steps_.size(); ++i) {
@@ -43,12 +43,12 @@ void VectorKernel::run(const std::byte* const* operands, std::byte* const* resul
     in[i] = operands[i];
     if (step == 0) continue;
     const std::byte* from = operands[i] + static_cast<std::size_t>(whole) * step;
-    std::memcpy(room[i].bytes, from, left * step);
+    std::memcpy(buffers[i].bytes, from, left * step);
     for (std::size_t k = left; k < static_cast<std::size_t>(width_); ++k)
-      std::memcpy(room[i].bytes + k * step, from + (left - 1) * step, step);
-    in[i] = room[i].bytes;
+      std::memcpy(buffers[i].bytes + k * step, from + (left - 1) * step, step);
+    in[i] = buffers[i].bytes;
   }
-  for (std::size_t i = 0; i < result_steps_.size(); ++i) out[i] = room[operand_steps_.size() + i].bytes;
+  for (std::size_t i = 0; i < result_steps_.size(); ++i) out[i] = buffers[operand_steps_.size() + i].bytes;
   function_(in.data(), out.data(), width_);
   for (std::size_t i = 0; i < result_steps_.size(); ++i) {
     const std::size_t step = result_steps_[i];

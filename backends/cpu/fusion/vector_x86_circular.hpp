@@ -184,10 +184,10 @@ class CircularEmitter {
     const int vectors = x_.num_registers(), masks = x_.is_512() ? 8 : 0;
     const auto general_at = static_cast<std::size_t>(vectors * x_.vector_bytes());
     const std::size_t masks_at = general_at + 8 * general.size();
-    const auto room = static_cast<std::uint32_t>((masks_at + 8 * 7 + 63) / 64 * 64);
+    const auto frame_bytes = static_cast<std::uint32_t>((masks_at + 8 * 7 + 63) / 64 * 64);
     const auto at = [](std::size_t offset) { return ptr[rsp + offset]; };
     const auto mask_at = [&](int k) { return at(masks_at + 8 * static_cast<std::size_t>(k - 1)); };
-    x_.sub(rsp, room);
+    x_.sub(rsp, frame_bytes);
     for (int i = 0; i < vectors; ++i) x_.vmovups(x_.slot(i), x_.vector(i));
     for (std::size_t i = 0; i < general.size(); ++i) x_.mov(at(general_at + 8 * i), general.begin()[i]);
     for (int k = 1; k < masks; ++k) x_.kmovq(mask_at(k), Xbyak::Opmask(k));
@@ -200,7 +200,7 @@ class CircularEmitter {
     for (int k = 1; k < masks; ++k) x_.kmovq(Xbyak::Opmask(k), mask_at(k));
     for (std::size_t i = 0; i < general.size(); ++i) x_.mov(general.begin()[i], at(general_at + 8 * i));
     for (int i = 0; i < vectors; ++i) x_.vmovups(x_.vector(i), x_.slot(i));
-    x_.add(rsp, room);
+    x_.add(rsp, frame_bytes);
   }
   const void* far_function() const {
     const auto of = [](auto* function) { return reinterpret_cast<const void*>(function); };

@@ -22,7 +22,7 @@ inline constexpr int bank_size = 16;
 /// The statistics of a section from the first pass.
 struct Section {
   int registers = 0;                  // number of registers for values, the first ones of a bank
-  int room = 0;                       // number of registers after those
+  int num_free = 0;                   // number of registers after those
   std::int64_t times = 0;             // see Sections::begin
   std::map<std::uint64_t, int> uses;  // of constants, by bits
   std::map<std::pair<std::uint32_t, int>, int> column_uses;  // of vectors of all rows, by pointer and place
@@ -39,7 +39,8 @@ struct Section {
     return wanted;
   }
   bool gains_from_holding() const {
-    return room > 0 && times > 0 && !(often_used(uses, times).empty() && often_used(column_uses, 1).empty());
+    return num_free > 0 && times > 0 &&
+           !(often_used(uses, times).empty() && often_used(column_uses, 1).empty());
   }
 };
 
@@ -66,7 +67,7 @@ class Sections {
     registers_.set_limit(limit_before_);
     x_.release_constants();
     sections_.push_back({.registers = registers_.taken(),
-                         .room = limit_before_ - registers_.taken(),
+                         .num_free = limit_before_ - registers_.taken(),
                          .times = times_,
                          .uses = x_.take_constant_uses(),
                          .column_uses = std::exchange(column_uses_, {})});

@@ -280,16 +280,16 @@ void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, vo
   const Index rows = range.row_end - range.row_begin, begin = range.column_begin * size;
   if (rows > most / row) return run_piece(index, a, b, c);
   // The same call, so that no bit differs, of a C that would have the piece's first row here. It may begin
-  // before the room: no arithmetic on pointers leads there.
-  auto* const room = static_cast<std::byte*>(tidu::detail::ThreadKept<PieceScratch>::get().of(rows * row));
+  // before the scratch: no arithmetic on pointers leads there.
+  auto* const scratch = static_cast<std::byte*>(tidu::detail::ThreadKept<PieceScratch>::get().of(rows * row));
   const auto first =
-      reinterpret_cast<std::uintptr_t>(room) - static_cast<std::uintptr_t>(range.row_begin * row);
+      reinterpret_cast<std::uintptr_t>(scratch) - static_cast<std::uintptr_t>(range.row_begin * row);
   auto* const moved = reinterpret_cast<void*>(first);  // NOLINT(performance-no-int-to-ptr)
   const SubnormalsAreZeros flush(flushes_);
   multiply(range, swapped_ ? b : a, swapped_ ? a : b, moved);
   std::byte* const to = static_cast<std::byte*>(c) + range.row_begin * row + begin;
   const auto bytes = static_cast<std::size_t>((range.column_end - range.column_begin) * size);
-  for (Index r = 0; r < rows; ++r) copy_past_caches(room + r * row + begin, to + r * row, bytes);
+  for (Index r = 0; r < rows; ++r) copy_past_caches(scratch + r * row + begin, to + r * row, bytes);
   finish_past_caches();
 }
 
@@ -415,10 +415,10 @@ void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdat
   if (packs_crowded_ && call.m >= kLeastCrowdedRows &&
       is_crowded(call.k, call.ldb * gemm_element_size(call.type))) {
     try {
-      void* const room = gemm_workspace(packed_size(call));
-      pack_(call, b, room);
+      void* const scratch = gemm_workspace(packed_size(call));
+      pack_(call, b, scratch);
       call.packed_b = true;
-      b = room;
+      b = scratch;
     } catch (const std::bad_alloc&) {  // where it is it has the same bits
     }
   }

@@ -21,14 +21,14 @@ void update_rows(const GemmCall& call, Index begin, Index end, const void* a, co
               panel_b = call.packed_b ? call.k * kWidth : kWidth;
   const bool packs_a = Order == AOrder::columns && is_crowded_here<T>(call.k, call.lda);
   alignas(kVectorBytes)
-      T room_a[Order == AOrder::columns && kPacksCrowded ? kNearRows * kMostUpdateTerms : 1];
+      T scratch_a[Order == AOrder::columns && kPacksCrowded ? kNearRows * kMostUpdateTerms : 1];
   for (Index i = begin; i < end; i += kNearRows) {
     const Index rows = least(kNearRows, end - i);
     const T* from_a = static_cast<const T*>(a) + i * (Order == AOrder::rows ? call.lda : 1);
     Index a_stride = call.lda;
     if (packs_a) {
-      for (Index p = 0; p < call.k; ++p) copy<T>(from_a + p * call.lda, room_a + p * rows, rows);
-      from_a = room_a;
+      for (Index p = 0; p < call.k; ++p) copy<T>(from_a + p * call.lda, scratch_a + p * rows, rows);
+      from_a = scratch_a;
       a_stride = rows;
     }
     T* const to = static_cast<T*>(c) + i * call.ldc;

@@ -161,11 +161,11 @@ struct Matmul : Methods<T, Complex> {
 
   /// As multiply_in_place with B in panels. It computes one row of tiles after another: their rows of A stay
   /// in the first-level cache, and B comes from the second in order. Panels of B are `panel_b` apart. If the
-  /// panels have all terms, `known` has the nonzero ones from term `first` on. If `room_a` is not null, the
-  /// rows of A are copied there.
+  /// panels have all terms, `known` has the nonzero ones from term `first` on. If `scratch_a` is not null,
+  /// the rows of A are copied there.
   template <AOrder Order>
   static void multiply_packed(Index m, Index width, Index first, Index k, const T* a, Index lda, const T* b,
-                              Index panel_b, const Terms* known, T* c, Index ldc, Adding adding, T* room_a,
+                              Index panel_b, const Terms* known, T* c, Index ldc, Adding adding, T* scratch_a,
                               const Ends& ends, Finite<T>& finite_a) {
     const Panels panels(m, kTileRows, ends);
     TermsOfPanels terms;
@@ -182,15 +182,15 @@ struct Matmul : Methods<T, Complex> {
       if (end <= 0) continue;
       const T* ai = a + i * (Order == AOrder::rows ? lda : kScalars);
       Index a_stride = lda;
-      if (room_a != nullptr) {
+      if (scratch_a != nullptr) {
         if constexpr (Order == AOrder::rows) {
           a_stride = k * kScalars + kPadding;
-          for (Index r = 0; r < rows; ++r) copy<T>(ai + r * lda, room_a + r * a_stride, k * kScalars);
+          for (Index r = 0; r < rows; ++r) copy<T>(ai + r * lda, scratch_a + r * a_stride, k * kScalars);
         } else {
           a_stride = rows * kScalars;
-          for (Index p = 0; p < k; ++p) copy<T>(ai + p * lda, room_a + p * a_stride, a_stride);
+          for (Index p = 0; p < k; ++p) copy<T>(ai + p * lda, scratch_a + p * a_stride, a_stride);
         }
-        ai = room_a;
+        ai = scratch_a;
       }
       row_of_terms<Order>({0, k}, terms, rows, end, ai, a_stride, b, kWidth, panel_b, c + i * ldc, ldc,
                           adding);
@@ -202,26 +202,26 @@ struct Matmul : Methods<T, Complex> {
   template <AOrder Order>
   static void multiply_by_panels(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
                                  T* c, Index ldc, Adding adding) {
-    const Index room_bytes = least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T));
+    const Index scratch_bytes = least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T));
     if constexpr (kTransposes<T, Complex>) {
       if (gains_by_transposing<T>(m, width, k, Order == AOrder::rows ? lda : 0, ldb)) {
         const TransposingMatmul<T, Order> matmul(m, width, lda, ldb, ldc);
-        T* const room = matmul.needs_panel() ? static_cast<T*>(gemm_workspace(room_bytes)) : nullptr;
+        T* const scratch = matmul.needs_panel() ? static_cast<T*>(gemm_workspace(scratch_bytes)) : nullptr;
         for (Index p = 0; p < k; p += kTerms)
-          matmul.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, room, c,
+          matmul.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, scratch, c,
                      p > 0 ? Adding::to_result : adding);
         return;
       }
     }
-    T* const room = static_cast<T*>(gemm_workspace(room_bytes));
+    T* const scratch = static_cast<T*>(gemm_workspace(scratch_bytes));
     for (Index j = 0; j < width; j += kWidth) {
       const ColumnOfTiles<T, Complex, Order> column(m, width - j, lda, ldc,
                                                     near_rows<T, Complex>(m, width, k, ldc));
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
         Packing::pack_terms(b + j / kScalars * ldb + p * kScalars, ldb, true, terms, least(kWidth, width - j),
-                            room);
-        column.run(terms, a + p * (Order == AOrder::rows ? kScalars : lda), room, kWidth, c + j,
+                            scratch);
+        column.run(terms, a + p * (Order == AOrder::rows ? kScalars : lda), scratch, kWidth, c + j,
                    p > 0 ? Adding::to_result : adding);
       }
     }
@@ -302,8 +302,8 @@ struct Matmul : Methods<T, Complex> {
     const Index block_width = least(kBlockWidth, ceil_div(width, kWidth) * kWidth),
                 max_terms = least(k, kTerms);
     const Index b_scalars = max_terms * block_width, a_scalars = kRows * (max_terms * kScalars + kPadding);
-    T* room_b = static_cast<T*>(gemm_workspace((a_scalars + b_scalars) * static_cast<Index>(sizeof(T))));
-    T* room_a = pack_the_a ? room_b + b_scalars : nullptr;
+    T* scratch_b = static_cast<T*>(gemm_workspace((a_scalars + b_scalars) * static_cast<Index>(sizeof(T))));
+    T* scratch_a = pack_the_a ? scratch_b + b_scalars : nullptr;
     Finite<T> finite_a = finite_matrix(trans_a, m, k, a, lda);
     for (Index j = 0; j < width; j += block_width) {
       const Index w = least(block_width, width - j);
@@ -311,17 +311,17 @@ struct Matmul : Methods<T, Complex> {
       for (Index p = 0; p < k; p += kTerms) {
         const Index terms = least(kTerms, k - p);
         const Terms* known = packed ? of_panels + j / kWidth : nullptr;
-        const T* panels = packed ? b + j * k + p * kWidth : room_b;
+        const T* panels = packed ? b + j * k + p * kWidth : scratch_b;
         const Index panel = (packed ? k : terms) * kWidth;
         if (!packed)
           Packing::pack_terms(trans_b ? b + j / kScalars * ldb + p * kScalars : b + p * ldb + j, ldb, trans_b,
-                              terms, w, room_b);
+                              terms, w, scratch_b);
         if (trans_a) {
           multiply_packed<AOrder::columns>(m, w, p, terms, a + p * lda, lda, panels, panel, known, c + j, ldc,
-                                           p > 0 ? Adding::to_result : adding, room_a, own, finite_a);
+                                           p > 0 ? Adding::to_result : adding, scratch_a, own, finite_a);
         } else {
           multiply_packed<AOrder::rows>(m, w, p, terms, a + p * kScalars, lda, panels, panel, known, c + j,
-                                        ldc, p > 0 ? Adding::to_result : adding, room_a, own, finite_a);
+                                        ldc, p > 0 ? Adding::to_result : adding, scratch_a, own, finite_a);
         }
       }
     }

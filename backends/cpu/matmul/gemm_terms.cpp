@@ -43,7 +43,7 @@ void GemmPlan::multiply_many_terms(const GemmRange& range, const std::byte* a, c
   const Index rows = range.row_end - range.row_begin, part_bytes = rows * call_.n * size;
   Index levels = 0;
   for (Index count = parts; count > 1; count = cascade_step(count)) ++levels;
-  auto* const room =
+  auto* const scratch =
       static_cast<std::byte*>(tidu::detail::ThreadKept<TermsScratch>::get().of(levels * part_bytes));
   struct Part {
     std::byte* c;
@@ -65,9 +65,10 @@ void GemmPlan::multiply_many_terms(const GemmRange& range, const std::byte* a, c
   for (Index member = range.batch_begin; member < range.batch_end; ++member) {
     in_cascade(
         Index{0}, parts, Part{c + member * call_.stride_c * size, call_.ldc, call_.add}, make(member),
-        // Its first row is the range's: it may begin before the room, where no arithmetic on pointers leads.
+        // Its first row is the range's: it may begin before the scratch, where no arithmetic on pointers
+        // leads.
         [&](Index level, Index) {
-          const auto at = reinterpret_cast<std::uintptr_t>(room + level * part_bytes) -
+          const auto at = reinterpret_cast<std::uintptr_t>(scratch + level * part_bytes) -
                           static_cast<std::uintptr_t>(range.row_begin * call_.n * size);
           return Part{reinterpret_cast<std::byte*>(at), call_.n, false};  // NOLINT(performance-no-int-to-ptr)
         },
