@@ -93,7 +93,7 @@ Compiled::Compiled(std::shared_ptr<Runtime> runtime, Graph optimized, const Comp
     const bool constant = is_constant(graph, node, options_.constant_bytes);
     (constant ? constants : nodes).push_back(std::move(node));
   }
-  layout_ = lay_out(graph, passes::storage_roots(graph), constants, nodes);
+  layout_ = lay_out(graph, passes::alias_roots(graph), constants, nodes);
   streams_of_nodes_ = spread(find_dependencies(nodes, layout_), options.streams);
   make_constants(constants);
   load(std::move(nodes));

@@ -62,7 +62,7 @@ class Fuser {
   Fuser(const Graph& graph, const NodeOptions& options)
       : graph_(graph),
         options_(options),
-        roots_(passes::storage_roots(graph)),
+        roots_(passes::alias_roots(graph)),
         roles_(graph.num_operations(), Role::nowhere),
         sources_(graph.num_values()),
         inlined_(graph.num_values(), 0),

@@ -14,7 +14,7 @@ namespace tidu::cuda_detail {
 struct Node {
   std::vector<std::uint32_t> operations;  ///< indices into the graph, ascending
   /// What the plan's operands are. Values that views name are given by what holds their elements
-  /// (passes::storage_roots), and so are results: a view is no node and has no memory of its own.
+  /// (passes::alias_roots), and so are results: a view is no node and has no memory of its own.
   std::vector<ValueId> operands;
   std::vector<ValueId> results;  ///< what the plan's results are: values that another node reads, or outputs
   Plan plan;

@@ -36,7 +36,7 @@ struct Layout {
   std::size_t constant_bytes = 0;
 };
 
-/// Gives every value that a node reads or makes a place. `roots`: see passes::storage_roots. The results of
+/// Gives every value that a node reads or makes a place. `roots`: see passes::alias_roots. The results of
 /// `constants`, nodes without operands, are in memory of their own, which keeps them from run to run. Values
 /// of the workspace share memory once they take more than `max_unshared_bytes` together.
 Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<Node>& constants,

@@ -26,7 +26,7 @@ std::vector<bool> find_constants(const Graph& graph, std::size_t constant_bytes)
   return is_constant;
 }
 
-std::vector<ValueId> storage_roots(const Graph& graph) {
+std::vector<ValueId> alias_roots(const Graph& graph) {
   std::vector<ValueId> roots(graph.num_values());
   for (ValueId id = 0; id < roots.size(); ++id) roots[id] = id;
   const GraphData& g = graph.data();

@@ -85,7 +85,7 @@ class Fuser {
         fuses_rows_(options.passes.runs(CpuPass::row_fusion)),
         graph_(graph),
         g_(graph.data()),
-        roots_(storage_roots(graph)),
+        roots_(alias_roots(graph)),
         splats_(splats),
         is_constant_(is_constant),
         made_by_(graph.num_values(), 0),

@@ -36,7 +36,7 @@ class OffsetViewPass {
   Graph run() {
     if (!ops_.are_there() || graph_.primitives().transform_ops().constant == nullptr || !find_layouts())
       return graph_;
-    roots_ = storage_roots(graph_);
+    roots_ = alias_roots(graph_);
     splats_ = find_splats(graph_);
     find_readers();
     find_rows();

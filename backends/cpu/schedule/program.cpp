@@ -23,7 +23,7 @@ Program Program::make(const Graph& graph, const Options& options, const Constant
   if (options.fuse && options.offset_views && options.shift) offset_views = passes::offset_views;
   data->graph = optimize(graph, options, evaluate, offset_views);
   std::vector<bool> is_constant = passes::find_constants(data->graph, options.constant_bytes);
-  data->roots = passes::storage_roots(data->graph);
+  data->roots = passes::alias_roots(data->graph);
   data->splats = passes::find_splats(data->graph);
   passes::LoopPlan loops;
   if (options.block) loops = passes::find_loops(data->graph, data->roots, data->splats, options, is_constant);

@@ -10,7 +10,7 @@
 namespace tidu::passes {
 
 /// The root whose memory holds the operand's elements, or the one element of a splat; no_index for a splat of
-/// a literal. `roots` and `splats`: see storage_roots and find_splats.
+/// a literal. `roots` and `splats`: see alias_roots and find_splats.
 inline ValueId memory_of(const Graph& graph, const std::vector<ValueId>& roots,
                          const std::vector<ValueId>& splats, ValueId operand) {
   const ValueId source = splats[operand];

@@ -44,7 +44,7 @@ class Memory {
 }  // namespace
 
 void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& plan) {
-  const std::vector<ValueId> roots = storage_roots(graph);
+  const std::vector<ValueId> roots = alias_roots(graph);
   Memory memory(plan);
   for (const ValueId id : graph.inputs()) memory.write(plan.slot_of[id], id);
   for (ValueId id = 0; id < graph.num_values(); ++id) {

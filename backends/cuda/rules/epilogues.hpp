@@ -17,7 +17,7 @@ struct BiasedMatmul {
 };
 
 /// By addition: the matmuls of the graph that take it. `needed` tells which operations count as readers,
-/// `roots` whose memory a value shares (passes::storage_roots). Those of f32, f16 and bf16, of which no batch
+/// `roots` whose memory a value shares (passes::alias_roots). Those of f32, f16 and bf16, of which no batch
 /// is asked: the sum is rounded once, in 16 bits too. What else may follow a matmul stays in kernels; relu
 /// does because the library does not say that it keeps not-a-numbers, which max(x, 0) does.
 std::map<std::uint32_t, BiasedMatmul> find_biased_matmuls(const Graph& graph, std::span<const ValueId> roots,

@@ -72,8 +72,8 @@ class Program {
   const Schedule& schedule() const { return data_->schedule; }
   const SlotPlan& plan() const { return data_->plan; }
   const Options& options() const { return data_->options; }
-  /// Storage roots (of values that alias one buffer, the one that was computed), indexed by value: see
-  /// passes::storage_roots.
+  /// Alias roots (of values that alias one buffer, the one that was computed), indexed by value: see
+  /// passes::alias_roots.
   const std::vector<ValueId>& roots() const { return data_->roots; }
   /// Splats, indexed by value: see passes::find_splats.
   const std::vector<ValueId>& splats() const { return data_->splats; }

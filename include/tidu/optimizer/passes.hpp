@@ -48,7 +48,11 @@ Graph merge_loops(const Graph& graph);
 std::vector<bool> find_constants(const Graph& graph, std::size_t constant_bytes);
 
 /// Indexed by value: the value whose memory it shares through operations of trait view; otherwise itself.
-std::vector<ValueId> storage_roots(const Graph& graph);
+std::vector<ValueId> alias_roots(const Graph& graph);
+/// The former name of alias_roots.
+[[deprecated("use alias_roots")]] inline std::vector<ValueId> storage_roots(const Graph& graph) {
+  return alias_roots(graph);
+}
 
 /// Splats, indexed by value: a value of one element to which all its elements are equal; itself if it has one
 /// element or is the repeated literal of an operation; no_index if elements may differ. Views are looked

@@ -274,7 +274,7 @@ void Emulator::run(const Plan& plan, const Bindings& at) {
 
 std::vector<Tensor> Emulator::run(const Graph& graph, const std::vector<Node>& nodes,
                                   std::span<const Tensor> inputs) {
-  const std::vector<ValueId> roots = passes::storage_roots(graph);
+  const std::vector<ValueId> roots = passes::alias_roots(graph);
   std::vector<std::optional<Tensor>> values(graph.num_values());
   for (std::size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i]] = inputs[i];
   for (const Node& node : nodes) {
