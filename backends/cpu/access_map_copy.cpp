@@ -62,10 +62,10 @@ void copy_lines(const std::byte* from, std::ptrdiff_t step, std::int64_t count, 
   }
 }
 
-// The position in the source's axis of the element at `place`; the source's first element is at 0.
-std::int64_t in_source(const AccessAxis& axis, std::int64_t place) {
-  if (axis.roll == 0) return place - axis.begin;
-  return place < axis.roll ? place - axis.roll + axis.extent : place - axis.roll;
+// The position in the source's axis of the element at `index`; the source's first element is at 0.
+std::int64_t in_source(const AccessAxis& axis, std::int64_t index) {
+  if (axis.roll == 0) return index - axis.begin;
+  return index < axis.roll ? index - axis.roll + axis.extent : index - axis.roll;
 }
 
 }  // namespace
@@ -109,29 +109,29 @@ void AccessMap::copy_whole(const std::byte* from, std::int64_t at, std::int64_t 
   const std::int64_t extent = axes.back().extent;
   const std::size_t outer = axes.size() - 1;
   const auto bytes = [&](std::int64_t elements) { return elements * static_cast<std::int64_t>(size); };
-  std::array<std::int64_t, max_access_axes> places{};
+  std::array<std::int64_t, max_access_axes> index{};
   std::int64_t in_line = at % extent, rest = at / extent, first = offset;
   for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) {
-    places[k] = rest % axes[k].extent;
-    first += places[k] * axes[k].stride;
+    index[k] = rest % axes[k].extent;
+    first += index[k] * axes[k].stride;
   }
   const AccessAxis& last = axes[outer - 1];
   while (count > 0) {
     // A part of a line, or lines up to the end of their axis.
     const bool parts = in_line > 0 || count < extent;
-    const std::int64_t lines = parts ? 1 : std::min(count / extent, last.extent - places[outer - 1]),
+    const std::int64_t lines = parts ? 1 : std::min(count / extent, last.extent - index[outer - 1]),
                        some = parts ? std::min(extent - in_line, count) : lines * extent;
     copy_lines(from + bytes(first + in_line), bytes(last.stride), lines,
                static_cast<std::size_t>(bytes(some / lines)), to);
     to += bytes(some);
     count -= some;
     in_line = 0;
-    places[outer - 1] += lines;
+    index[outer - 1] += lines;
     first += lines * last.stride;
-    for (std::size_t k = outer - 1; k > 0 && places[k] == axes[k].extent; --k) {
-      places[k] = 0;
+    for (std::size_t k = outer - 1; k > 0 && index[k] == axes[k].extent; --k) {
+      index[k] = 0;
       first += axes[k - 1].stride - axes[k].extent * axes[k].stride;
-      ++places[k - 1];
+      ++index[k - 1];
     }
   }
 }
@@ -142,9 +142,9 @@ void AccessMap::copy(const std::byte* from, std::int64_t at, std::int64_t count,
   if (are_whole) return copy_whole(from, at, count, to);
   const AccessAxis& line = axes.back();
   const std::size_t outer = axes.size() - 1;
-  std::array<std::int64_t, max_access_axes> places{};
+  std::array<std::int64_t, max_access_axes> index{};
   std::int64_t in_line = at % line.extent, rest = at / line.extent;
-  for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) places[k] = rest % axes[k].extent;
+  for (std::size_t k = outer; k-- > 0; rest /= axes[k].extent) index[k] = rest % axes[k].extent;
   const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * size; };
   const auto pad = [&](std::int64_t elements) {
     if (elements > 0) fill(padding.data(), size, elements, to);
@@ -156,21 +156,21 @@ void AccessMap::copy(const std::byte* from, std::int64_t at, std::int64_t count,
     std::int64_t first = offset + (in_source(line, in_line) - in_line) * line.stride;
     bool is_there = true;
     for (std::size_t k = 0; k < outer; ++k) {
-      const std::int64_t place = in_source(axes[k], places[k]);
-      is_there = is_there && place >= 0 && place < axes[k].count;
-      first += place * axes[k].stride;
+      const std::int64_t position = in_source(axes[k], index[k]);
+      is_there = is_there && position >= 0 && position < axes[k].count;
+      first += position * axes[k].stride;
     }
     const std::int64_t begin_there = is_there ? std::clamp(line.begin, in_line, end) : end;
     const std::int64_t end_there = is_there ? std::clamp(line.begin + line.count, begin_there, end) : end;
     pad(begin_there - in_line);
     if (const std::int64_t there = end_there - begin_there; there > 0) {
-      const std::int64_t place = first + begin_there * line.stride;
+      const std::int64_t position = first + begin_there * line.stride;
       if (counts()) {
-        count_from(counted, place, line.stride, there, to);
+        count_from(counted, position, line.stride, there, to);
       } else if (line.stride == 0) {
-        fill(from + bytes(place), size, there, to);
+        fill(from + bytes(position), size, there, to);
       } else {
-        std::memcpy(to, from + bytes(place), bytes(there));
+        std::memcpy(to, from + bytes(position), bytes(there));
       }
       to += bytes(there);
     }
@@ -180,8 +180,8 @@ void AccessMap::copy(const std::byte* from, std::int64_t at, std::int64_t count,
     if (in_line < line.extent) continue;
     in_line = 0;
     for (std::size_t k = outer; k-- > 0;) {
-      if (++places[k] < axes[k].extent) break;
-      places[k] = 0;
+      if (++index[k] < axes[k].extent) break;
+      index[k] = 0;
     }
   }
 }

@@ -43,14 +43,14 @@ class Compiler {
   void compile() {
     for (const ValueId id : graph_.inputs()) to_.input_types_.push_back(graph_.type(id));
     for (const ValueId id : graph_.outputs()) to_.output_types_.push_back(graph_.type(id));
-    place_inputs_and_outputs();
+    assign_inputs_and_outputs();
     make_constants();
     if (runs(CpuPass::demanded_elements)) plans_.find_reads(to_.constant_at_);
     const Schedule& schedule = given_.schedule();
     to_.instructions_.reserve(schedule.nodes.size());
     to_.operations_.reserve(schedule.nodes.size());
     fuse_steps();
-    place_small_values();
+    assign_small_values();
     make_instructions();
     for (std::uint32_t i = 0; i < graph_.outputs().size(); ++i) finish_output(i);
     if (runs(CpuPass::donation)) to_.donated_ = find_donated_inputs(to_.program_, *fused_, traits_);
@@ -65,7 +65,7 @@ class Compiler {
     to_.small_bytes_ += small_unit;
     return at;
   }
-  void place_inputs_and_outputs() {
+  void assign_inputs_and_outputs() {
     small_at_.assign(plan_->slots.size(), no_index);
     for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i) {
       const Type type = graph_.type(graph_.inputs()[i]);
@@ -81,7 +81,7 @@ class Compiler {
     }
   }
   // Behind those.
-  void place_small_values() {
+  void assign_small_values() {
     small_at_.resize(plan_->slots.size(), no_index);
     for (SlotId id = 0; id < plan_->slots.size(); ++id) {
       const Slot& slot = plan_->slots[id];

@@ -223,34 +223,35 @@ void Compiled::run_pooled(const Tensor* const* inputs, Tensor* outputs) const {
 }
 
 template <class Inputs, class Outputs>
-void Compiled::run_at(const RunMemory& places, const Inputs& input, const Outputs& output) const {
-  for (const SlotCopy& load : loads_) copy_element(places.small + load.offset, input(load.index), load.bytes);
+void Compiled::run_at(const RunMemory& memory_of_run, const Inputs& input, const Outputs& output) const {
+  for (const SlotCopy& load : loads_)
+    copy_element(memory_of_run.small + load.offset, input(load.index), load.bytes);
   for (const Patch& patch : input_pointers_)
-    places.pointers[patch.pointer] = const_cast<std::byte*>(input(patch.index));
+    memory_of_run.pointers[patch.pointer] = const_cast<std::byte*>(input(patch.index));
   for (const Patch& patch : output_pointers_)
-    places.pointers[patch.pointer] = output(patch.index) + patch.offset;
+    memory_of_run.pointers[patch.pointer] = output(patch.index) + patch.offset;
 
-  execute(places.small, Frame{steps_.data(), places.pointers, places.scratch});
+  execute(memory_of_run.small, Frame{steps_.data(), memory_of_run.pointers, memory_of_run.scratch});
 
   for (const SlotCopy& store : stores_)
-    copy_element(output(store.index), places.small + store.offset, store.bytes);
+    copy_element(output(store.index), memory_of_run.small + store.offset, store.bytes);
   for (const Copy& copy : copies_) {
     const std::byte* from = copy.from.storage == Storage::input      ? input(copy.from.index)
                             : copy.from.storage == Storage::constant ? constant_at_[copy.from.index]
                             : copy.from.storage == Storage::output   ? output(copy.from.index)
-                                                                     : places.large + copy.from.offset;
+                                                                     : memory_of_run.large + copy.from.offset;
     std::byte* const to = output(copy.output);
     if (to != from) std::memcpy(to, from, output_types_[copy.output].bytes());
   }
 }
 
-void Compiled::run_in(const RunMemory& places, const Tensor* const* inputs, Tensor* outputs) const {
+void Compiled::run_in(const RunMemory& memory_of_run, const Tensor* const* inputs, Tensor* outputs) const {
   run_at(
-      places, [inputs](std::uint32_t i) { return inputs[i]->bytes(); },
+      memory_of_run, [inputs](std::uint32_t i) { return inputs[i]->bytes(); },
       [outputs](std::uint32_t i) { return outputs[i].mutable_bytes(); });
 }
 
-Compiled::RunMemory Compiled::inner_places(std::byte* memory) const {
+Compiled::RunMemory Compiled::inner_memory(std::byte* memory) const {
   std::byte* const large = memory + in_lines(small_bytes_);
   std::byte* const scratch = large + in_lines(program_.plan().large_bytes);
   return {memory, large, scratch, reinterpret_cast<std::byte**>(scratch + in_lines(scratch_bytes_))};
@@ -262,15 +263,16 @@ std::size_t Compiled::inner_bytes() const {
 }
 
 void Compiled::prepare_inner(std::byte* memory) const {
-  const RunMemory places = inner_places(memory);
+  const RunMemory memory_of_run = inner_memory(memory);
   fill_small(memory);
-  point_to_constants(memory, places.pointers);
-  for (const Patch& patch : large_pointers_) places.pointers[patch.pointer] = places.large + patch.offset;
+  point_to_constants(memory, memory_of_run.pointers);
+  for (const Patch& patch : large_pointers_)
+    memory_of_run.pointers[patch.pointer] = memory_of_run.large + patch.offset;
 }
 
 void Compiled::run_inner(std::byte* memory, const std::byte* const* inputs, std::byte* const* outputs) const {
   run_at(
-      inner_places(memory), [inputs](std::uint32_t i) { return inputs[i]; },
+      inner_memory(memory), [inputs](std::uint32_t i) { return inputs[i]; },
       [outputs](std::uint32_t i) { return outputs[i]; });
 }
 

@@ -173,11 +173,11 @@ class Compiled {
   void run_scalars(const Tensor* const* inputs, Tensor* outputs) const;
   void run_light(const Tensor* const* inputs, Tensor* outputs) const;
   void run_pooled(const Tensor* const* inputs, Tensor* outputs) const;
-  void run_in(const RunMemory& places, const Tensor* const* inputs, Tensor* outputs) const;
+  void run_in(const RunMemory& memory_of_run, const Tensor* const* inputs, Tensor* outputs) const;
   // The general form: input(i) and output(i) return addresses.
   template <class Inputs, class Outputs>
-  void run_at(const RunMemory& places, const Inputs& input, const Outputs& output) const;
-  RunMemory inner_places(std::byte* memory) const;
+  void run_at(const RunMemory& memory_of_run, const Inputs& input, const Outputs& output) const;
+  RunMemory inner_memory(std::byte* memory) const;
   void execute(std::byte* small, const Frame& frame) const;
   // Writes the parts of a workspace that no run changes.
   void fill_small(std::byte* small) const;

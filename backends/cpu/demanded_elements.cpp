@@ -42,11 +42,11 @@ class Reads {
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i)
       read(graph_.outputs()[i], outputs.empty() ? nullptr : outputs[i]);
     for (std::size_t i = g_.operations.size(); i-- > 0;) visit(g_.operations[i]);
-    if (std::all_of(of_.begin(), of_.end(), [](const DemandOf& place) { return place.read == nullptr; }))
+    if (std::all_of(of_.begin(), of_.end(), [](const DemandOf& demand) { return demand.read == nullptr; }))
       return {};
     std::vector<ReadElements> reads;
     reads.reserve(of_.size());
-    for (DemandOf& place : of_) reads.push_back(std::move(place.read));
+    for (DemandOf& demand : of_) reads.push_back(std::move(demand.read));
     return reads;
   }
 
@@ -57,19 +57,19 @@ class Reads {
   };
 
   void read(ValueId id, const ReadElements& elements) {
-    DemandOf& place = of_[id];
-    if (!place.any) {
-      place = {true, elements};
+    DemandOf& demand = of_[id];
+    if (!demand.any) {
+      demand = {true, elements};
       return;
     }
-    if (place.read == elements || place.read == nullptr) return;
-    if (elements == nullptr || elements->size() != place.read->size() || !spend(elements->size())) {
-      place.read = nullptr;
+    if (demand.read == elements || demand.read == nullptr) return;
+    if (elements == nullptr || elements->size() != demand.read->size() || !spend(elements->size())) {
+      demand.read = nullptr;
       return;
     }
-    auto both = *place.read;
+    auto both = *demand.read;
     for (std::size_t i = 0; i < both.size(); ++i) both[i] = both[i] || (*elements)[i];
-    place.read = std::make_shared<const std::vector<bool>>(std::move(both));
+    demand.read = std::make_shared<const std::vector<bool>>(std::move(both));
   }
 
   void visit(const OperationRecord& record) {
@@ -141,7 +141,7 @@ class Reads {
     std::size_t inner, slices, number;
 
     // The slice that index `i` leads to; -1: none.
-    std::int64_t place(std::size_t i) const {
+    std::int64_t row(std::size_t i) const {
       const std::int64_t index = wide ? reinterpret_cast<const std::int64_t*>(indices)[i]
                                       : reinterpret_cast<const std::int32_t*>(indices)[i];
       if (index >= 0 && index < extent) return index;
@@ -171,9 +171,9 @@ class Reads {
       return nullptr;
     std::vector<bool> read(pattern, false);
     for (std::size_t i = 0; i < by.number; ++i) {
-      const std::int64_t place = by.place(i);
-      for (std::size_t j = 0; place >= 0 && j < by.inner; ++j)
-        read[i * by.inner + j] = at(elements, static_cast<std::size_t>(place) * by.inner + j);
+      const std::int64_t row = by.row(i);
+      for (std::size_t j = 0; row >= 0 && j < by.inner; ++j)
+        read[i * by.inner + j] = at(elements, static_cast<std::size_t>(row) * by.inner + j);
     }
     return std::make_shared<const std::vector<bool>>(std::move(read));
   }
@@ -187,9 +187,9 @@ class Reads {
       return nullptr;
     std::vector<bool> read(by.slices, false);
     for (std::size_t i = 0; i < by.number; ++i) {
-      const std::int64_t place = by.place(i);
-      for (std::size_t j = 0; place >= 0 && j < by.inner; ++j) {
-        if (at(elements, i * by.inner + j)) read[static_cast<std::size_t>(place) * by.inner + j] = true;
+      const std::int64_t row = by.row(i);
+      for (std::size_t j = 0; row >= 0 && j < by.inner; ++j) {
+        if (at(elements, i * by.inner + j)) read[static_cast<std::size_t>(row) * by.inner + j] = true;
       }
     }
     if (std::find(read.begin(), read.end(), false) == read.end()) return nullptr;

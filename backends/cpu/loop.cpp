@@ -76,7 +76,7 @@ struct LoopState {
   std::size_t memory = 0;        // of a thread, all in all
   std::size_t add_scratch = 0;
   // For sums of chunks but the first.
-  std::size_t num_places() const {
+  std::size_t num_sums() const {
     return sum_bytes == 0 ? 0 : keeps_sums ? static_cast<std::size_t>(chunks) - 1 : 1;
   }
 };
@@ -86,7 +86,7 @@ class LoopRun {
   LoopRun(const LoopState& s, const Call& call) : s_(s), call_(call) {
     prepared_ = call.scratch;
     sums_ = prepared_ + s.prepared_bytes;
-    memory_ = sums_ + s.num_places() * s.sum_bytes;
+    memory_ = sums_ + s.num_sums() * s.sum_bytes;
   }
   void run() {
     const std::int64_t workers = std::min<std::int64_t>(s_.threads, s_.chunks);
@@ -103,7 +103,7 @@ class LoopRun {
 
  private:
   // Where the sums of a chunk but the first are.
-  std::byte* place(std::int64_t chunk) const {
+  std::byte* sums_of(std::int64_t chunk) const {
     return sums_ + (s_.keeps_sums ? static_cast<std::size_t>(chunk - 1) * s_.sum_bytes : 0);
   }
   // Adds a piece of the sums at `sums` to those that are there.
@@ -121,7 +121,7 @@ class LoopRun {
       for (const Adding& adding : run.s_.adding) {
         if (piece < adding.pieces) {
           for (std::int64_t chunk = 1; chunk < run.s_.chunks; ++chunk)
-            run.add(adding, piece, run.place(chunk), run.memory_);
+            run.add(adding, piece, run.sums_of(chunk), run.memory_);
           return;
         }
         piece -= adding.pieces;
@@ -142,7 +142,7 @@ class LoopRun {
       for (;;) {
         const std::int64_t chunk = next_chunk_.fetch_add(1);
         if (chunk >= s_.chunks) return;
-        std::byte* const sums = chunk > 0 && !s_.adding.empty() ? place(chunk) : nullptr;
+        std::byte* const sums = chunk > 0 && !s_.adding.empty() ? sums_of(chunk) : nullptr;
         for (const std::uint32_t at : s_.sums) std::memset(sum(s_.out[at], sums), 0, s_.out[at].bytes);
         const std::int64_t first = chunk * s_.blocks / s_.chunks, last = (chunk + 1) * s_.blocks / s_.chunks;
         for (std::int64_t block = first; block < last; ++block) {
@@ -227,19 +227,19 @@ class LoopRun {
 
 // Which of the loop's preparations those of a body are, and more of the loop's where they are none yet.
 std::vector<std::uint32_t> gather(LoopState& state, const Compiled& body) {
-  std::vector<std::uint32_t> places;
+  std::vector<std::uint32_t> indices;
   for (const Preparation& what : body.preparations()) {
     const auto found =
         std::find_if(state.prepared.begin(), state.prepared.end(), [&](const Prepared& prepared) {
           const Preparation& other = prepared.what;
           return other.input == what.input && other.op == what.op && other.type == what.type;
         });
-    places.push_back(static_cast<std::uint32_t>(found - state.prepared.begin()));
+    indices.push_back(static_cast<std::uint32_t>(found - state.prepared.begin()));
     if (found != state.prepared.end()) continue;
     state.prepared.push_back({what, state.prepared_bytes});
     state.prepared_bytes += aligned(what.bytes);
   }
-  return places;
+  return indices;
 }
 
 void run_loop(const LoopState& s, const Call& call) { LoopRun(s, call).run(); }
@@ -384,7 +384,7 @@ Plan plan_loop(const Program& program, const BlockedLoop& loop, const passes::No
   state.memory = std::max(state.packed_bytes + inner_bytes, aligned(state.add_scratch)) + thread_padding;
   state.keeps_sums = state.sum_bytes > 0 && workers > 1;
   const std::size_t scratch =
-      state.prepared_bytes + state.num_places() * state.sum_bytes + workers * state.memory;
+      state.prepared_bytes + state.num_sums() * state.sum_bytes + workers * state.memory;
   Plan plan = make_plan<LoopState, run_loop>(std::move(state), scratch);
   plan.library = inside.library * workers;
   if (options.memory_stats != nullptr) options.memory_stats->constants += inside.constants;

@@ -73,10 +73,10 @@ class Helpers {
     }
     left_.store(0, std::memory_order_relaxed);
     caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
-    places_.store(wanted, std::memory_order_release);
-    places_.notify_all();
+    seats_.store(wanted, std::memory_order_release);
+    seats_.notify_all();
     work(0);
-    const int joined = wanted - places_.exchange(0, std::memory_order_acq_rel);
+    const int joined = wanted - seats_.exchange(0, std::memory_order_acq_rel);
     for (int spins = 0; left_.load(std::memory_order_acquire) < joined; ++spins) {
       if (spins < 20000) {
         relax();
@@ -152,11 +152,11 @@ class Helpers {
 
   // The number of the place, from 1 on; 0 where there is none.
   int join() {
-    int places = places_.load(std::memory_order_relaxed);
-    while (places > 0) {
-      if (places_.compare_exchange_weak(places, places - 1, std::memory_order_acquire,
-                                        std::memory_order_relaxed)) {
-        return places;
+    int seats = seats_.load(std::memory_order_relaxed);
+    while (seats > 0) {
+      if (seats_.compare_exchange_weak(seats, seats - 1, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+        return seats;
       }
     }
     return 0;
@@ -185,8 +185,8 @@ class Helpers {
       leave_caller();
       Clock::time_point sleep = Clock::now() + stay_awake;
       for (int pauses = 1;; ++pauses) {
-        if (const int place = join(); place > 0) {
-          work(place);
+        if (const int seat = join(); seat > 0) {
+          work(seat);
           left_.fetch_add(1, std::memory_order_release);
           sleep = Clock::now() + stay_awake;
         }
@@ -196,7 +196,7 @@ class Helpers {
         if (pauses % pauses_a_look == 0 && Clock::now() >= sleep) break;
       }
       awake_.fetch_sub(1, std::memory_order_relaxed);
-      places_.wait(0, std::memory_order_relaxed);
+      seats_.wait(0, std::memory_order_relaxed);
     }
   }
 
@@ -205,7 +205,7 @@ class Helpers {
   void (*body_)(void*, std::int64_t) = nullptr;
   void* context_ = nullptr;
   std::int64_t num_ranges_ = 0;
-  alignas(64) std::atomic<int> places_{0};
+  alignas(64) std::atomic<int> seats_{0};
   std::atomic<int> caller_cpu_{-1};
   std::atomic<std::uint32_t> ping_{0};  // a word to the helpers: see Note [Apart]
   std::atomic<int> awake_{0};

@@ -100,7 +100,7 @@ Plan plan_scan(const Operation& operation, const InnerContext& context) {
   s.steps = StepRunner(parts, s.num_consts, num_carry, s.length, context, scratch);
   for (std::size_t k = 0; k < num_carry; ++k) s.carries[k].stays |= s.steps.changes_in_place(k);
   for (ScanCarry& carry : s.carries) {
-    if (s.length > 1 && !carry.stays) carry.other = scratch.place(carry.bytes);
+    if (s.length > 1 && !carry.stays) carry.other = scratch.reserve(carry.bytes);
   }
   return make_plan<ScanState, run_scan>(std::move(s), scratch.bytes());
 }

@@ -103,13 +103,13 @@ ScanBody split_scan_body(const Graph& given, std::size_t num_consts, std::size_t
   for (std::size_t i = 0; i <= body.inputs().size(); ++i) {
     if (i == num_consts) {
       for (const ValueId id : made) {
-        values[id] = step.input(detail::str("made before.", result.place.size()), body.type(id));
-        result.place.push_back(next++);
+        values[id] = step.input(detail::str("made before.", result.positions.size()), body.type(id));
+        result.positions.push_back(next++);
       }
     }
     if (i == body.inputs().size()) break;
     if (!is_last[i]) add_input(step, i);
-    result.place.push_back(is_last[i] ? next_last++ : next++);
+    result.positions.push_back(is_last[i] ? next_last++ : next++);
   }
   for (const std::uint32_t k : result.sums) add_input(step, num_consts + k);
   std::vector<bool> wanted(body.num_values(), false);

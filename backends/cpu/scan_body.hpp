@@ -16,7 +16,7 @@ struct ScanBody {
   /// are only added to, in the order of CallSite::sums.
   Graph step;
   /// The input of `step` for each input of the body, with the invariants after the consts.
-  std::vector<std::size_t> place;
+  std::vector<std::size_t> positions;
   std::vector<std::uint32_t> sums;  ///< carries that are only added to
   std::size_t num_made = 0;         ///< number of outputs of `before`
 };

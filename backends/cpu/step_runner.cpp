@@ -30,15 +30,16 @@ StepRunner::StepRunner(const ScanBody& body, std::size_t num_consts, std::size_t
                        std::size_t more)
     : step_(compile_step(body, num_consts, num_carry, steps, context)),
       num_consts_(num_consts),
-      place_(body.place) {
+      positions_(body.positions) {
   if (body.num_made != 0) before_ = compile_inner(body.before, context);
   for (const Preparation& what : step_->preparations())
-    prepared_.push_back({what, scratch.place(what.bytes)});
-  for (const ValueId id : body.before.outputs()) made_.push_back(scratch.place(body.before.type(id).bytes()));
-  inputs_ = scratch.place((place_.size() + prepared_.size()) * sizeof(std::byte*));
-  outputs_ = scratch.place(std::max(body.step.outputs().size(), made_.size()) * sizeof(std::byte*));
+    prepared_.push_back({what, scratch.reserve(what.bytes)});
+  for (const ValueId id : body.before.outputs())
+    made_.push_back(scratch.reserve(body.before.type(id).bytes()));
+  inputs_ = scratch.reserve((positions_.size() + prepared_.size()) * sizeof(std::byte*));
+  outputs_ = scratch.reserve(std::max(body.step.outputs().size(), made_.size()) * sizeof(std::byte*));
   const std::size_t before = before_ != nullptr ? before_->inner_bytes() : 0;
-  memory_ = scratch.place(std::max({more, before, step_->inner_bytes()}));
+  memory_ = scratch.reserve(std::max({more, before, step_->inner_bytes()}));
 }
 
 void StepRunner::begin(std::byte* scratch) const {
@@ -48,13 +49,13 @@ void StepRunner::begin(std::byte* scratch) const {
     for (std::size_t i = 0; i < made_.size(); ++i) out[i] = scratch + made_[i];
     before_->prepare_inner(memory(scratch));
     before_->run_inner(memory(scratch), in, out);
-    for (std::size_t i = 0; i < made_.size(); ++i) in[place_[num_consts_ + i]] = out[i];
+    for (std::size_t i = 0; i < made_.size(); ++i) in[positions_[num_consts_ + i]] = out[i];
   }
   for (std::size_t i = 0; i < prepared_.size(); ++i) {
     const Preparation& what = prepared_[i].what;
     std::byte* const to = scratch + prepared_[i].offset;
     what.run(what.state.get(), Call{&in[what.input], &to, nullptr});
-    in[place_.size() + i] = to;
+    in[positions_.size() + i] = to;
   }
   step_->prepare_inner(memory(scratch));
 }

@@ -16,7 +16,7 @@ namespace tidu::cpu_detail {
 class ScratchLayout {
  public:
   /// Reserves `bytes` and returns their offset.
-  std::size_t place(std::size_t bytes) {
+  std::size_t reserve(std::size_t bytes) {
     const std::size_t offset = bytes_;
     bytes_ += aligned(bytes);
     return offset;
@@ -44,7 +44,7 @@ class StepRunner {
   /// Addresses of the outputs of a step.
   std::byte** outputs(std::byte* scratch) const { return reinterpret_cast<std::byte**>(scratch + outputs_); }
   /// The input of a step, indexed by carry and then by slice.
-  const std::size_t* behind_consts() const { return place_.data() + num_consts_ + made_.size(); }
+  const std::size_t* behind_consts() const { return positions_.data() + num_consts_ + made_.size(); }
   /// Does a step update the carry in place? Its input and output then have the same address.
   bool changes_in_place(std::size_t carry) const {
     return step_->changed_into(carry) == behind_consts()[carry];
@@ -61,8 +61,8 @@ class StepRunner {
   };
   std::shared_ptr<const Compiled> step_, before_;  // before_: null without invariants
   std::size_t num_consts_ = 0;
-  std::vector<std::size_t> place_;  // see ScanBody
-  std::vector<std::size_t> made_;   // offsets
+  std::vector<std::size_t> positions_;  // see ScanBody
+  std::vector<std::size_t> made_;       // offsets
   std::vector<Prepared> prepared_;
   std::size_t inputs_ = 0, outputs_ = 0, memory_ = 0;  // offsets
 };

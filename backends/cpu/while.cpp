@@ -147,9 +147,9 @@ Plan plan_while(const Operation& operation, const InnerContext& context) {
                        context, scratch, s.first->inner_bytes());
   for (std::size_t k = 0; k < s.carries.size(); ++k) s.carries[k].stays |= s.steps.changes_in_place(k);
   for (WhileCarry& carry : s.carries) {
-    if (!carry.stays && s.max_steps != 1) carry.other = scratch.place(carry.bytes);
+    if (!carry.stays && s.max_steps != 1) carry.other = scratch.reserve(carry.bytes);
   }
-  s.goes_on = scratch.place(sizeof(bool));
+  s.goes_on = scratch.reserve(sizeof(bool));
   return make_plan<WhileState, run_while>(std::move(s), scratch.bytes());
 }
 

@@ -79,9 +79,9 @@ fault("fused loads", "what a layout operation reads that is made after all is no
       "    for (const ValueId id : layout.inputs()) materialize(id);\n", "")
 BETWEEN = "backends/cpu/schedule/layout_placement"
 mutation("layout placement", "a layout operation stands where it stood, behind a fusion that reads it", BETWEEN + ".hpp",
-         "std::min(places_[at_[root]].before, node)", "std::max(places_[at_[root]].before, node)", programs=("test_cpu",))
+         "std::min(entries_[at_[root]].before, node)", "std::max(entries_[at_[root]].before, node)", programs=("test_cpu",))
 mutation("layout placement", "what it reads stays behind it", BETWEEN + ".cpp",
-         "places[at].before = std::min(places[at].before, places[i].before)", "places[at].before += 0",
+         "entries[at].before = std::min(entries[at].before, entries[i].before)", "entries[at].before += 0",
          programs=("test_cpu",))
 mutation("layout placement", "a fusion reads a layout operation of what it makes", "backends/cpu/schedule/fuse.cpp",
          "made_by_[id] >= node", "made_by_[id] > node", programs=("test_cpu",))
@@ -150,7 +150,7 @@ fault("parts", "parts of what is no stretch are taken for such", PARTS,
 
 # Row fusions: places and periods, and straight-line code where nothing is reduced.
 fault("rows", "what is held of a row's last vector is held for all", "backends/cpu/fusion/rows_x86_memory.hpp",
-      "    tile_.select_column(place.second);\n    memory_.load_elements",
+      "    tile_.select_column(key.second);\n    memory_.load_elements",
       "    tile_.select_column(tile_.num_vectors() - 1);\n    memory_.load_elements")
 fault("rows", "what rows are reduced to stays in registers", "backends/cpu/fusion/rows_x86.cpp",
       "    held_reductions_.store();\n", "")
@@ -159,7 +159,7 @@ fault("rows", "values of some rows stand for those of the next ones, too", "back
 fault("rows", "of eight rows values change places", "backends/cpu/fusion/rows_x86_reductions.hpp",
       "{std::pair(0, 2), std::pair(4, 6), ", "{std::pair(0, 4), std::pair(2, 6), ")
 fault("rows", "a held row's first vector is taken for all", "backends/cpu/fusion/rows_x86.cpp",
-      "held_columns_.find(place)", "held_columns_.find({step.index, 0})")
+      "held_columns_.find(key)", "held_columns_.find({step.index, 0})")
 fault("rows", "rows of a period are read in two ways", "backends/cpu/fusion/rows_plan.cpp",
       "            std::binary_search(plan_.periodic.begin(), plan_.periodic.end(), at->second))\n"
       "          return false;",
@@ -265,4 +265,4 @@ FUSION_RUN = "backends/cpu/fusion/fused_run.cpp"
 fault("fused loads", "a part of a line is thought to be where another was brought", FUSION_RUN,
       "      brought_[index].at = nullptr;  // what is brought now lies where that did\n", "")
 fault("columns", "a column that is taken twice is written once", FUSION_RUN,
-      "if (place / row != first || to != nullptr) flush();", "if (place / row != first) flush();")
+      "if (number / row != first || to != nullptr) flush();", "if (number / row != first) flush();")

@@ -262,9 +262,9 @@ void convolve(const ConvState& s, const Call& call) {
 template <class T>
 void convolve_at(const ConvState& s, const Call& call, Index i) {
   const ConvShape& c = s.shape;
-  Index places = 1, to = 0, first_window = i;
+  Index positions = 1, to = 0, first_window = i;
   for (std::size_t d = c.axes.size(); d-- > 0; i /= c.axes[d].out) {
-    places *= c.axes[d].kernel;
+    positions *= c.axes[d].kernel;
     to += i % c.axes[d].out * c.axes[d].out_at;
   }
   const Index result = i % (c.groups * c.results), batch = i / (c.groups * c.results);
@@ -272,8 +272,8 @@ void convolve_at(const ConvState& s, const Call& call, Index i) {
       call.operand<T>(0) + batch * c.lhs_batch + result / c.results * c.terms * c.lhs_feature;
   const T* const kernel = call.operand<T>(1) + result * c.kernel_result;
   T sum(0);
-  for (Index place = 0; place < places; ++place) {
-    Index windows = first_window, rest = place, from = 0, with = 0;
+  for (Index position = 0; position < positions; ++position) {
+    Index windows = first_window, rest = position, from = 0, with = 0;
     bool inside = true;
     for (std::size_t d = c.axes.size(); d-- > 0 && inside;) {
       const ConvAxis& axis = c.axes[d];
@@ -312,13 +312,14 @@ Plan plan_convolution(const PlanRequest& request) {
     Plan plan = onednn::plan_convolution(shape, state.threads);
     if (plan) return with_zero_padding<float>(std::move(plan), shape);
   }
-  // A kernel of many places makes a long sum, which matmuls add up with less rounding.
-  constexpr Index max_places = 1024;
-  Index places = 1;
-  for (const ConvAxis& axis : shape.axes) places = std::min(max_places + 1, places * axis.kernel);
+  // A kernel of many positions makes a long sum, which matmuls add up with less rounding.
+  constexpr Index max_positions = 1024;
+  Index positions = 1;
+  for (const ConvAxis& axis : shape.axes) positions = std::min(max_positions + 1, positions * axis.kernel);
   const ConvShape unpadded = shape;
-  state.by_channels = places <= max_places && shape.groups >= 8 && shape.terms == 1 && shape.results == 1 &&
-                      shape.lhs_feature == 1 && shape.kernel_result == 1 && shape.out_feature == 1;
+  state.by_channels = positions <= max_positions && shape.groups >= 8 && shape.terms == 1 &&
+                      shape.results == 1 && shape.lhs_feature == 1 && shape.kernel_result == 1 &&
+                      shape.out_feature == 1;
   bool matmuls = true;
   try {
     if (state.out_size != 0)

@@ -14,15 +14,15 @@ namespace {
 
 using Index = std::int64_t;
 
-// Does the window, along one axis, meet an element of lhs with that place of the kernel?
-bool meets(const ConvAxis& axis, Index window, Index place) {
-  const Index at = window * axis.stride + place * axis.dilation - axis.low;
+// Does the window, along one axis, meet an element of lhs with that position of the kernel?
+bool meets(const ConvAxis& axis, Index window, Index position) {
+  const Index at = window * axis.stride + position * axis.dilation - axis.low;
   return at >= 0 && at % axis.spread == 0 && at / axis.spread < axis.lhs;
 }
 
 struct Meetings {
-  bool all = true;   // does every window meet one with every place?
-  bool each = true;  // does every place meet one in some window?
+  bool all = true;   // does every window meet one with every position?
+  bool each = true;  // does every position meet one in some window?
 };
 // By the axis alone, as an element is met where one is along every axis; where lhs is dilated neither is
 // known.
@@ -30,8 +30,8 @@ Meetings meetings_of(const ConvShape& shape) {
   Meetings found;
   for (const ConvAxis& axis : shape.axes) {
     if (axis.spread != 1) found = {false, false};
-    for (Index place = 0; axis.spread == 1 && place < axis.kernel; ++place) {
-      const Index first = place * axis.dilation - axis.low, last = first + (axis.out - 1) * axis.stride;
+    for (Index position = 0; axis.spread == 1 && position < axis.kernel; ++position) {
+      const Index first = position * axis.dilation - axis.low, last = first + (axis.out - 1) * axis.stride;
       if (first >= 0 && last < axis.lhs) continue;
       found.all = false;
       // The first window that does not lie before lhs.
@@ -86,15 +86,15 @@ void for_windows(const ConvShape& shape, const Body& body) {
   }
 }
 
-// Writes the NaN of one feature of the result and one place of the kernel, whose element is not finite.
+// Writes the NaN of one feature of the result and one position of the kernel, whose element is not finite.
 template <class T>
-void mark(const ConvShape& shape, Index result, const std::vector<Index>& place, T* out) {
+void mark(const ConvShape& shape, Index result, const std::vector<Index>& position, T* out) {
   using R = decltype(std::real(T()));
   constexpr R nan = std::numeric_limits<R>::quiet_NaN();
   for_windows(shape, [&](Index offset, const std::vector<Index>& window) {
     bool inside = true;
-    for (std::size_t d = 0; d < place.size(); ++d)
-      inside = inside && meets(shape.axes[d], window[d], place[d]);
+    for (std::size_t d = 0; d < position.size(); ++d)
+      inside = inside && meets(shape.axes[d], window[d], position[d]);
     if (inside) return;
     for (Index n = 0; n < shape.batch; ++n) {
       T& at = out[n * shape.out_batch + result * shape.out_feature + offset];
@@ -114,21 +114,21 @@ void convolve_with_padding(const PaddingState& s, const Call& call) {
   T* const out = call.result<T>();
   if (s.looks_at_result ? all_finite(out, s.out_size) : all_finite(kernel, s.kernel_size)) return;
   const ConvShape& shape = s.shape;
-  Index places = 1;
-  for (const ConvAxis& axis : shape.axes) places *= axis.kernel;
-  std::vector<Index> place(shape.axes.size());
-  for (Index number = 0; number < places; ++number) {
+  Index positions = 1;
+  for (const ConvAxis& axis : shape.axes) positions *= axis.kernel;
+  std::vector<Index> position(shape.axes.size());
+  for (Index number = 0; number < positions; ++number) {
     Index rest = number, with = 0;
-    for (std::size_t d = place.size(); d-- > 0; rest /= shape.axes[d].kernel) {
-      place[d] = rest % shape.axes[d].kernel;
-      with += place[d] * shape.axes[d].kernel_at;
+    for (std::size_t d = position.size(); d-- > 0; rest /= shape.axes[d].kernel) {
+      position[d] = rest % shape.axes[d].kernel;
+      with += position[d] * shape.axes[d].kernel_at;
     }
     for (Index result = 0; result < shape.groups * shape.results; ++result) {
       bool finite = true;
       for (Index term = 0; term < shape.terms; ++term)
         finite =
             finite && is_finite(kernel[with + result * shape.kernel_result + term * shape.kernel_feature]);
-      if (!finite) mark(shape, result, place, out);
+      if (!finite) mark(shape, result, position, out);
     }
   }
 }

@@ -15,11 +15,11 @@ constexpr Index patch_bytes = 512 * 1024;  // of a block, to stay in a second-le
 constexpr Index max_phases = 1024;
 constexpr Index wanted_tasks = 16;  // where there is work for so many
 
-// What one spatial axis adds to a phase: its windows, and the kernel places that they meet.
+// What one spatial axis adds to a phase: its windows, and the kernel positions that they meet.
 struct AxisPhase {
-  Index first_window, windows;            // every period-th window
-  Index first_place, places, place_step;  // of the kernel
-  Index start, window_step, lhs_step;     // in lhs: of the first window's first place, and steps
+  Index first_window, windows;                     // every period-th window
+  Index first_position, positions, position_step;  // of the kernel
+  Index start, window_step, lhs_step;              // in lhs: of the first window's first position, and steps
 };
 
 Index up(Index x, Index y) { return (x + y - 1) / y; }
@@ -33,22 +33,22 @@ std::vector<AxisPhase> phases_of(const ConvAxis& a) {
     p.first_window = w;
     p.windows = up(a.out - w, period);
     p.window_step = a.stride / std::gcd(a.stride, a.spread);
-    p.place_step = a.spread / std::gcd(a.dilation, a.spread);
+    p.position_step = a.spread / std::gcd(a.dilation, a.spread);
     p.lhs_step = a.dilation / std::gcd(a.dilation, a.spread);
-    for (Index k = 0; k < std::min(a.kernel, p.place_step); ++k) {
+    for (Index k = 0; k < std::min(a.kernel, p.position_step); ++k) {
       if ((origin + k * a.dilation) % a.spread != 0) continue;
-      p.first_place = k;
-      p.places = (a.kernel - 1 - k) / p.place_step + 1;
+      p.first_position = k;
+      p.positions = (a.kernel - 1 - k) / p.position_step + 1;
       p.start = (origin + k * a.dilation) / a.spread;
       break;
     }
-    // Places that no window meets within lhs.
-    while (p.places > 0 && p.start + (p.windows - 1) * p.window_step < 0) {
-      --p.places;
-      p.first_place += p.place_step;
+    // Positions that no window meets within lhs.
+    while (p.positions > 0 && p.start + (p.windows - 1) * p.window_step < 0) {
+      --p.positions;
+      p.first_position += p.position_step;
       p.start += p.lhs_step;
     }
-    while (p.places > 0 && p.start + (p.places - 1) * p.lhs_step >= a.lhs) --p.places;
+    while (p.positions > 0 && p.start + (p.positions - 1) * p.lhs_step >= a.lhs) --p.positions;
     phases.push_back(p);
   }
   return phases;
@@ -358,8 +358,8 @@ ConvShape ConvShape::of(const PlanRequest& request) {
   const Type lhs = request.in[0], rhs = request.in[1], out = request.out[0];
   const auto lhs_at = strides_of(lhs), rhs_at = strides_of(rhs), out_at = strides_of(out);
   const IntLists& specs = op.lists("dimension_numbers");
-  const auto axis = [&specs](std::size_t spec, std::size_t place) {
-    return static_cast<std::size_t>(specs[spec][place]);
+  const auto axis = [&specs](std::size_t spec, std::size_t position) {
+    return static_cast<std::size_t>(specs[spec][position]);
   };
   ConvShape s{};
   s.batch = lhs.dim(axis(0, 0));
@@ -397,8 +397,8 @@ bool plan_matmuls(ConvState& state, Index operand_sizes) {
     Index low = 0, high = axis.lhs;
     bool any = false;
     for (const AxisPhase& p : by_axis.back()) {
-      if (p.places == 0) continue;
-      const Index end = p.start + (p.windows - 1) * p.window_step + (p.places - 1) * p.lhs_step + 1;
+      if (p.positions == 0) continue;
+      const Index end = p.start + (p.windows - 1) * p.window_step + (p.positions - 1) * p.lhs_step + 1;
       low = any ? std::min(low, p.start) : p.start;
       high = any ? std::max(high, end) : end;
       any = true;
@@ -424,9 +424,9 @@ bool plan_matmuls(ConvState& state, Index operand_sizes) {
       const AxisPhase& p = by_axis[d][at[d]];
       const Index period = axis.spread / std::gcd(axis.stride, axis.spread);
       phase.windows.push_back({p.windows, p.window_step * axis.lhs_at, period * axis.out_at});
-      phase.terms.push_back({p.places, p.lhs_step * axis.lhs_at, p.place_step * axis.kernel_at});
+      phase.terms.push_back({p.positions, p.lhs_step * axis.lhs_at, p.position_step * axis.kernel_at});
       phase.lhs_at += (p.start - (pads ? regions[d].first : 0)) * axis.lhs_at;
-      phase.kernel_at += p.first_place * axis.kernel_at;
+      phase.kernel_at += p.first_position * axis.kernel_at;
       phase.out_at += p.first_window * axis.out_at;
     }
     for (std::size_t d = s.axes.size(); d-- > 0;) {

@@ -19,7 +19,7 @@ constexpr Index wanted_parts = 16;         // where there is work for so many
 constexpr double min_work = 1 << 22;       // multiply-adds of a convolution
 constexpr double min_weights = 1 << 21;    // and of one for weights
 constexpr double min_part_work = 1 << 22;  // and of a part
-constexpr Index max_places = 1 << 20;      // along an axis
+constexpr Index max_extent = 1 << 20;      // along an axis
 constexpr double max_elements = 1 << 30;   // of an operand
 constexpr Index min_results = 32;          // features in a part, where they are cut
 constexpr Index min_sums = 512;            // terms of each weight in a call
@@ -89,9 +89,9 @@ bool fits(const ConvShape& s) {
   const auto grow = [](double& size, Index extent) { size *= static_cast<double>(extent); };
   for (const ConvAxis& a : s.axes) {
     for (const Index n : {a.lhs, a.kernel, a.out, a.stride, a.spread, a.dilation, a.low, -a.low}) {
-      if (n > max_places) return false;
+      if (n > max_extent) return false;
     }
-    if ((a.kernel - 1) * a.dilation > max_places || (a.lhs - 1) * a.spread > max_places) return false;
+    if ((a.kernel - 1) * a.dilation > max_extent || (a.lhs - 1) * a.spread > max_extent) return false;
     grow(lhs, a.lhs);
     grow(kernel, a.kernel);
     grow(out, a.out);
@@ -144,9 +144,9 @@ class Planner {
  private:
   bool gains() const {
     const ConvShape& c = s_.shape;
-    const Index places = product_of(c.axes, &ConvAxis::kernel);
+    const Index positions = product_of(c.axes, &ConvAxis::kernel);
     switch (s_.kind) {
-      case Kind::forward: return c.results >= 16 && places > 1 && (c.terms >= 8 || places >= 25);
+      case Kind::forward: return c.results >= 16 && positions > 1 && (c.terms >= 8 || positions >= 25);
       case Kind::data: return c.terms >= 8;
       case Kind::weights: break;
     }
@@ -260,7 +260,7 @@ class Planner {
     return strided(dims, strides);
   }
 
-  // The flipped kernel of data: terms, results, places, dense.
+  // The flipped kernel of data: terms, results, positions, dense.
   Memory flipped_kernel() {
     const ConvShape& c = s_.shape;
     std::vector<Index> dims{c.terms, s_.results}, from{c.kernel_feature, c.kernel_result};

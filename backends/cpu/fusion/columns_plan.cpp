@@ -54,7 +54,7 @@ GatheringPlan plan_gathering(const Graph& graph, const Columns& columns,
         with.indices = operand_at.at(column.indices);
         with.wide = graph.type(column.indices).dtype() == i64;
       } else {
-        for (std::int64_t i = 0; i < block; ++i) with.places.push_back(i * column.step);
+        for (std::int64_t i = 0; i < block; ++i) with.offsets.push_back(i * column.step);
       }
       with.word = word;
       with.step = column.step;
@@ -62,14 +62,14 @@ GatheringPlan plan_gathering(const Graph& graph, const Columns& columns,
       with.stride = static_cast<std::int64_t>(bytes / word);
     }
     std::vector<Gathering::Run>& runs = plan.gatherings.back().runs;
-    const auto place = static_cast<std::uint32_t>(memory);
+    const auto offset = static_cast<std::uint32_t>(memory);
     memory += bytes;
     if (is_same && runs.back().start + runs.back().count == column.start) {
       ++runs.back().count;
     } else {
-      runs.push_back({column.start, 1, place});
+      runs.push_back({column.start, 1, offset});
     }
-    plan.places[column.column] = place;
+    plan.offsets[column.column] = offset;
   }
   return plan;
 }

@@ -1,5 +1,5 @@
-// columns_plan.hpp - plans the gather prologue and the interleave epilogue of a fusion: the places of columns
-// in a thread's memory while a block runs. See Note [Columns] in fused.cpp.
+// columns_plan.hpp - plans the gather prologue and the interleave epilogue of a fusion: the offsets of
+// columns in a thread's memory while a block runs. See Note [Columns] in fused.cpp.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ std::int64_t rows_of_columns(std::size_t bytes);
 
 struct GatheringPlan {
   std::vector<Gathering> gatherings;
-  std::unordered_map<ValueId, std::uint32_t> places;  ///< by column: offset in a thread's memory, in bytes
+  std::unordered_map<ValueId, std::uint32_t> offsets;  ///< by column: offset in a thread's memory, in bytes
 };
 
 /// Plans the gathers of a block: columns with the same indices are gathered together, and adjacent columns in

@@ -77,9 +77,9 @@ class FusionPlanner {
     const std::int64_t steps = state_.count * static_cast<std::int64_t>(operations_.size());
     if (steps < (worth_generating + options_.repeats - 1) / options_.repeats) jit = nullptr;
     make_segments(jit);
-    place_values();
-    place_columns();
-    state_.parts = place_reductions();
+    assign_memory();
+    assign_columns();
+    state_.parts = assign_reductions();
     if (!finish_segments()) return Plan();
     constexpr int max_threads = 64;
     state_.threads = std::min(options_.threads, max_threads);
@@ -151,7 +151,7 @@ class FusionPlanner {
   }
 
   // Memory for what another segment or a reduction reads, and the length of a block.
-  void place_values() {
+  void assign_memory() {
     for (std::size_t at = 0; at < drafts_.size(); ++at) {
       for_reads(drafts_[at], [&](ValueId id) {
         const auto it = segment_of_.find(id);
@@ -186,7 +186,7 @@ class FusionPlanner {
       }
     }
     std::size_t per_element = 0;
-    for (const auto& [id, place] : kept_) per_element += size_of(graph_.type(id).dtype());
+    for (const auto& [id, offset] : kept_) per_element += size_of(graph_.type(id).dtype());
     for (const Draft& draft : drafts_) {
       if (draft.operation == no_index) continue;
       for (const ValueId id : graph_.operation(draft.operation).inputs()) {
@@ -201,9 +201,9 @@ class FusionPlanner {
     find_line();
     if (columns_ != nullptr) state_.block = rows_of_columns(per_element);
     state_.block = std::min(state_.block, std::max<std::int64_t>(1, state_.count));
-    place_gathered();
-    for (auto& [id, place] : kept_) {
-      if (gathered_.find(id) == gathered_.end()) place = add_scratch(graph_.type(id).dtype());
+    assign_gathered();
+    for (auto& [id, offset] : kept_) {
+      if (gathered_.find(id) == gathered_.end()) offset = add_scratch(graph_.type(id).dtype());
       if (state_.line > 0 && is_mapped(id)) state_.memory += line_padding;
     }
     for (const FusedLoad& operand : loads_) {
@@ -309,7 +309,7 @@ class FusionPlanner {
     const Type type = graph_.type(id);
     return type.size() == 1 ? 0 : static_cast<std::uint32_t>(size_of(type.dtype()));
   }
-  ElementSource place_of(ValueId id) {
+  ElementSource source_of(ValueId id) {
     if (const auto mapped = mapped_.find(id); mapped != mapped_.end()) return mapped->second;
     if (const auto kept = kept_.find(id); kept != kept_.end())
       return {ElementSource::Kind::kept, kept->second, step_of(id)};
@@ -319,22 +319,22 @@ class FusionPlanner {
     return {ElementSource::Kind::result, result_at_.at(id), step_of(id)};
   }
 
-  void place_columns() {
+  void assign_columns() {
     if (columns_ == nullptr || columns_->result == no_index) return;
     Interleaving rows = plan_interleaving(graph_, *columns_, state_.gatherings, state_.block, state_.memory);
     rows.result = result_at_.at(columns_->result);
-    for (const ValueId id : columns_->of) rows.columns.push_back(place_of(id));
+    for (const ValueId id : columns_->of) rows.columns.push_back(source_of(id));
     state_.interleaving = std::move(rows);
   }
-  void place_gathered() {
+  void assign_gathered() {
     if (columns_ == nullptr) return;
     GatheringPlan plan = plan_gathering(graph_, *columns_, operand_at_, state_.block, state_.memory);
-    for (const auto& [id, place] : plan.places) kept_[id] = place;
+    for (const auto& [id, offset] : plan.offsets) kept_[id] = offset;
     state_.gatherings = std::move(plan.gatherings);
-    gathered_ = std::move(plan.places);
+    gathered_ = std::move(plan.offsets);
   }
 
-  std::size_t place_reductions() {
+  std::size_t assign_reductions() {
     std::size_t bytes = 0;
     for (const std::uint32_t index : reductions_) {
       const Operation operation = graph_.operation(index);
@@ -343,7 +343,7 @@ class FusionPlanner {
       reduction.size = size_of(graph_.type(from).dtype());
       reduction.functions = reduction_functions(operation.primitive(), graph_.type(from).dtype());
       if (reduction.functions.block == nullptr) no_kernel(graph_, index);
-      reduction.from = place_of(from);
+      reduction.from = source_of(from);
       reduction.result = result_at_.at(operation.output());
       reduction.parts = bytes;
       bytes += aligned(static_cast<std::size_t>((state_.count + reduction_block - 1) / reduction_block) *
@@ -368,14 +368,14 @@ class FusionPlanner {
     return true;
   }
   bool finish_vectors(Draft& draft, Segment& segment) {
-    for (const ValueId id : draft.reads) segment.in.push_back(place_of(id));
+    for (const ValueId id : draft.reads) segment.in.push_back(source_of(id));
     for (const ValueId id : draft.makes) {
       if (kept_.find(id) == kept_.end() && result_at_.find(id) == result_at_.end()) continue;
       const bool mask = graph_.type(id).dtype() == bool_;
       draft.code.add({.op = mask ? VectorOp::store_mask : VectorOp::store,
                       .a = draft.virtual_register_of[id],
                       .index = draft.code.num_results++});
-      segment.out.push_back(place_of(id));
+      segment.out.push_back(source_of(id));
     }
     segment.kernel = options_.vector_jit->compile(draft.code);
     return segment.kernel != nullptr;
@@ -384,7 +384,7 @@ class FusionPlanner {
     const Operation operation = graph_.operation(index);
     for (const ValueId operand : operation.inputs()) {
       if (!is_repeated(operand)) {
-        segment.in.push_back(place_of(roots_[operand]));
+        segment.in.push_back(source_of(roots_[operand]));
         continue;
       }
       const DType dtype = graph_.type(operand).dtype();
@@ -394,7 +394,7 @@ class FusionPlanner {
       if (source == no_index) {
         filling.element = passes::splat_literal(graph_, splats_[operand]).bytes();
       } else {
-        filling.from = place_of(source);
+        filling.from = source_of(source);
       }
       state_.fillings.push_back(filling);
       segment.in.push_back({ElementSource::Kind::kept, to, static_cast<std::uint32_t>(size_of(dtype))});
@@ -403,7 +403,7 @@ class FusionPlanner {
     const ValueId result = operation.output();
     if (kept_.find(result) == kept_.end() && result_at_.find(result) == result_at_.end())
       kept_[result] = add_scratch(graph_.type(result).dtype());
-    segment.out.push_back(place_of(result));
+    segment.out.push_back(source_of(result));
     segment.whole = plan_operation(index, state_.block);
     const std::int64_t last = state_.count % state_.block;
     if (last != 0) segment.last = plan_operation(index, last);

@@ -10,7 +10,7 @@
 
 namespace tidu::cpu_detail {
 
-/// A gathered column: element i is matrix[start + place * step], where place is i, or indices[i] clamped to
+/// A gathered column: element i is matrix[start + row * step], where row is i, or indices[i] clamped to
 /// [0, extent).
 struct GatheredColumn {
   ValueId column = no_index;

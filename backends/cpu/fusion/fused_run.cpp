@@ -51,12 +51,12 @@ class BlockRun {
     }
     return true;
   }
-  std::byte* address(const ElementSource& place, std::int64_t at) const {
-    const std::size_t offset = place.offset + static_cast<std::size_t>(at) * place.step;
-    switch (place.kind) {
-      case ElementSource::Kind::operand: return const_cast<std::byte*>(call_.in[place.index]) + offset;
-      case ElementSource::Kind::result: return call_.out[place.index] + offset;
-      default: return memory_ + place.index;
+  std::byte* address(const ElementSource& source, std::int64_t at) const {
+    const std::size_t offset = source.offset + static_cast<std::size_t>(at) * source.step;
+    switch (source.kind) {
+      case ElementSource::Kind::operand: return const_cast<std::byte*>(call_.in[source.index]) + offset;
+      case ElementSource::Kind::result: return call_.out[source.index] + offset;
+      default: return memory_ + source.index;
     }
   }
   // Elements of a line: where they come from, or brought to the thread's memory. They are brought half a page
@@ -112,17 +112,17 @@ class BlockRun {
       const std::int64_t first = at + done;
       const std::int64_t some = std::min(count - done, until_cut(first));
       for (std::size_t i = 0; i < segment.in.size(); ++i) {
-        const ElementSource& place = segment.in[i];
-        if (place.kind != ElementSource::Kind::mapped) {
-          in[i] = address(place, first);
+        const ElementSource& source = segment.in[i];
+        if (source.kind != ElementSource::Kind::mapped) {
+          in[i] = address(source, first);
           continue;
         }
-        in[i] = line(place.index, first, some);
+        in[i] = line(source.index, first, some);
       }
       for (std::size_t i = 0; i < segment.out.size(); ++i) {
-        const ElementSource& place = segment.out[i];
-        out[i] = address(place, first);
-        if (place.kind == ElementSource::Kind::kept) out[i] += static_cast<std::size_t>(done) * place.step;
+        const ElementSource& source = segment.out[i];
+        out[i] = address(source, first);
+        if (source.kind == ElementSource::Kind::kept) out[i] += static_cast<std::size_t>(done) * source.step;
       }
       if (apart_) {
         segment.kernel->run_apart(in.data(), out.data(), some);
@@ -182,25 +182,25 @@ class BlockRun {
   template <class Word>
   void gather(const Gathering& gathering, std::int64_t at, std::int64_t count) {
     std::int64_t found[max_rows];
-    const std::int64_t* places = found;
+    const std::int64_t* offsets = found;
     std::int64_t first = 0;
     if (gathering.indices == no_index) {
       if (is_short_row(gathering.step)) return split<Word>(gathering, at, count);
-      places = gathering.places.data();
+      offsets = gathering.offsets.data();
       first = at * gathering.step;
     } else if (gathering.wide) {
-      find_places(reinterpret_cast<const std::int64_t*>(call_.in[gathering.indices]) + at, count,
-                  gathering.extent - 1, gathering.step, found);
+      find_offsets(reinterpret_cast<const std::int64_t*>(call_.in[gathering.indices]) + at, count,
+                   gathering.extent - 1, gathering.step, found);
     } else {
-      find_places(reinterpret_cast<const std::int32_t*>(call_.in[gathering.indices]) + at, count,
-                  gathering.extent - 1, gathering.step, found);
+      find_offsets(reinterpret_cast<const std::int32_t*>(call_.in[gathering.indices]) + at, count,
+                   gathering.extent - 1, gathering.step, found);
     }
     for (const Gathering::Run& run : gathering.runs) {
       const Word* const from = reinterpret_cast<const Word*>(call_.in[gathering.matrix]) + run.start + first;
       Word* const to = reinterpret_cast<Word*>(memory_ + run.to);
       const std::int64_t at_once = waiting_ != 0 ? gathered_at_once : count;
       for (std::int64_t i = 0; i < count; i += at_once) {
-        gather_columns_kernel<Word>()(from, places + i, std::min(at_once, count - i), run.count, to + i,
+        gather_columns_kernel<Word>()(from, offsets + i, std::min(at_once, count - i), run.count, to + i,
                                       gathering.stride);
         if (waiting_ != 0) copy_waiting(s_.interleaving->ahead);
       }
@@ -225,10 +225,10 @@ class BlockRun {
     };
     for (const Gathering::Run& run : gathering.runs) {
       for (std::int64_t k = 0; k < run.count; ++k) {
-        const std::int64_t place = run.start + k;
-        Word*& to = columns[place % row];
-        if (place / row != first || to != nullptr) flush();
-        first = place / row;
+        const std::int64_t number = run.start + k;
+        Word*& to = columns[number % row];
+        if (number / row != first || to != nullptr) flush();
+        first = number / row;
         to = reinterpret_cast<Word*>(memory_ + run.to) + k * gathering.stride;
       }
     }

@@ -69,8 +69,8 @@ struct Gathering {
   bool wide = false;                             // indices of 8 bytes
   std::size_t word = 0;                          // bytes
   std::int64_t step = 0, extent = 0;
-  std::int64_t stride = 0;           // words from one column of a run to the next, in a thread's memory
-  std::vector<std::int64_t> places;  // without indices: offsets of a block's rows from its first one
+  std::int64_t stride = 0;            // words from one column of a run to the next, in a thread's memory
+  std::vector<std::int64_t> offsets;  // without indices: offsets of a block's rows from its first one
   std::vector<Run> runs;
 };
 struct Interleaving {

@@ -134,9 +134,9 @@ class RowsGenerator : private MemoryEmitter {
   // constants].
   void hold_columns() {
     if (sections_.learnt() == nullptr) return;
-    for (const auto& [uses, place] : Section::often_used(sections_.learnt()->column_uses, 1)) {
+    for (const auto& [uses, key] : Section::often_used(sections_.learnt()->column_uses, 1)) {
       if (held_columns_.next() < sections_.learnt()->registers) return;
-      held_columns_.hold(place);
+      held_columns_.hold(key);
     }
   }
   bool has_streams() const {
@@ -256,9 +256,9 @@ class RowsGenerator : private MemoryEmitter {
   void load(std::size_t id, const Ymm& to) override {
     const VectorInst& step = registers_.steps()[id];
     if (step.op == VectorOp::load_column) {
-      const HeldColumns::Place place(step.index, tile_.vector(id));
-      if (const std::optional<Ymm> held = held_columns_.find(place)) return x_.vmovaps(to, *held);
-      sections_.count_column(place);
+      const HeldColumns::Key key(step.index, tile_.vector(id));
+      if (const std::optional<Ymm> held = held_columns_.find(key)) return x_.vmovaps(to, *held);
+      sections_.count_column(key);
     }
     memory_.load(id, step, to);
   }

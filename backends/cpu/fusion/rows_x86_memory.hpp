@@ -135,28 +135,28 @@ class HeldColumns {
       : x_(assembler), registers_(registers), tile_(tile), memory_(memory) {}
 
   /// A matrix's pointer, and a vector.
-  using Place = std::pair<std::uint32_t, int>;
+  using Key = std::pair<std::uint32_t, int>;
   /// The register that `hold` takes next.
   int next() const {
     return registers_.limit() - 1 == spare_register ? registers_.limit() - 2 : registers_.limit() - 1;
   }
   /// Loads a vector into a register that holds it from then on.
-  void hold(const Place& place) {
+  void hold(const Key& key) {
     registers_.set_limit(next());
     const Ymm to = x_.vector(registers_.limit());
-    tile_.select_column(place.second);
-    memory_.load_elements(to, 0, place.first, true);
-    held_.emplace(place, to);
+    tile_.select_column(key.second);
+    memory_.load_elements(to, 0, key.first, true);
+    held_.emplace(key, to);
   }
-  std::optional<Ymm> find(const Place& place) const {
-    const auto it = held_.find(place);
+  std::optional<Ymm> find(const Key& key) const {
+    const auto it = held_.find(key);
     return it != held_.end() ? std::optional<Ymm>(it->second) : std::nullopt;
   }
   /// Stores what the registers hold.
   void store() {
-    for (const auto& [place, held] : held_) {
-      tile_.select_column(place.second);
-      memory_.store_elements(0, place.first, held, true);
+    for (const auto& [key, held] : held_) {
+      tile_.select_column(key.second);
+      memory_.store_elements(0, key.first, held, true);
     }
   }
   void clear() { held_.clear(); }
@@ -166,7 +166,7 @@ class HeldColumns {
   RegisterAllocator& registers_;
   RowTile& tile_;
   RowMemory& memory_;
-  std::map<Place, Ymm> held_;
+  std::map<Key, Ymm> held_;
 };
 
 }  // namespace tidu::cpu_detail::x86

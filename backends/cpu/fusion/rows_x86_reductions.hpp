@@ -269,8 +269,8 @@ class ColumnReductions {
       return accumulate(step.op, *held, x, r);
     const auto in_tile = std::find(in_tile_.begin(), in_tile_.end(), step.index);
     if (is_shared && in_tile != in_tile_.end()) {
-      const auto place = (in_tile - in_tile_.begin()) * tile_.num_vectors() + tile_.vector(id);
-      const Ymm sum = x_.vector(accumulator_register(x_, first_ + static_cast<std::size_t>(place)));
+      const auto index = (in_tile - in_tile_.begin()) * tile_.num_vectors() + tile_.vector(id);
+      const Ymm sum = x_.vector(accumulator_register(x_, first_ + static_cast<std::size_t>(index)));
       if (tile_.is_first_row(id)) memory_.load_elements(sum, id, step.index, true);
       accumulate(step.op, sum, x, r);
       if (tile_.is_last_row(id)) memory_.store_elements(id, step.index, sum, true);

@@ -189,10 +189,11 @@ class StraightLineFinder {
       for (std::size_t begin = 0; begin < count;) {
         std::size_t end = count;
         if (count - begin > min_operations) {
-          const auto place = [&](std::size_t k) {
+          const auto position = [&](std::size_t k) {
             return around.begin() + static_cast<std::ptrdiff_t>(std::min(count, k));
           };
-          const auto least = std::min_element(place(begin + min_operations), place(begin + max_operations));
+          const auto least =
+              std::min_element(position(begin + min_operations), position(begin + max_operations));
           end = static_cast<std::size_t>(least - around.begin());
         }
         Piece piece{first_ + begin, end - begin, dtype_, elements_, 0};

@@ -77,7 +77,7 @@ class Sections {
     return sections_.size() < learnt_.size() ? &learnt_[sections_.size()] : nullptr;
   }
   /// Counts a use of a vector that all rows share.
-  void count_column(const std::pair<std::uint32_t, int>& place) { ++column_uses_[place]; }
+  void count_column(const std::pair<std::uint32_t, int>& key) { ++column_uses_[key]; }
 
  private:
   void hold_constants(int banks) {

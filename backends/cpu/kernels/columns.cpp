@@ -15,24 +15,24 @@ namespace tidu::cpu_detail {
 namespace {
 
 template <class Word>
-inline __attribute__((always_inline)) void columns_of(const Word* from, const std::int64_t* places,
+inline __attribute__((always_inline)) void columns_of(const Word* from, const std::int64_t* offsets,
                                                       std::int64_t begin, std::int64_t count,
                                                       std::int64_t columns, Word* to, std::int64_t stride) {
   for (std::int64_t k = 0; k < columns; ++k) {
-    for (std::int64_t i = begin; i < count; ++i) to[k * stride + i] = from[places[i] + k];
+    for (std::int64_t i = begin; i < count; ++i) to[k * stride + i] = from[offsets[i] + k];
   }
 }
 template <class Word>
-void gather_one_by_one(const Word* from, const std::int64_t* places, std::int64_t count, std::int64_t columns,
-                       Word* to, std::int64_t stride) {
-  columns_of(from, places, 0, count, columns, to, stride);
+void gather_one_by_one(const Word* from, const std::int64_t* offsets, std::int64_t count,
+                       std::int64_t columns, Word* to, std::int64_t stride) {
+  columns_of(from, offsets, 0, count, columns, to, stride);
 }
 template <class Index>
-inline __attribute__((always_inline)) void places_of(const Index* indices, std::int64_t begin,
-                                                     std::int64_t count, std::int64_t last, std::int64_t step,
-                                                     std::int64_t* places) {
+inline __attribute__((always_inline)) void offsets_of(const Index* indices, std::int64_t begin,
+                                                      std::int64_t count, std::int64_t last,
+                                                      std::int64_t step, std::int64_t* offsets) {
   for (std::int64_t i = begin; i < count; ++i)
-    places[i] = std::clamp<std::int64_t>(indices[i], 0, last) * step;
+    offsets[i] = std::clamp<std::int64_t>(indices[i], 0, last) * step;
 }
 
 #if defined(__x86_64__)
@@ -65,13 +65,13 @@ TIDU_AVX2 inline void transpose(const std::uint32_t* const* rows, std::int64_t k
   put(to + 3 * stride, _mm256_unpackhi_epi64(high[0], high[1]));
 }
 template <class Word>
-TIDU_AVX2 void gather_squares(const Word* from, const std::int64_t* places, std::int64_t count,
+TIDU_AVX2 void gather_squares(const Word* from, const std::int64_t* offsets, std::int64_t count,
                               std::int64_t columns, Word* to, std::int64_t stride) {
   constexpr std::int64_t together = 32 / sizeof(Word), wide = 16 / sizeof(Word);
   std::int64_t i = 0;
   for (; columns >= wide && i + together <= count; i += together) {
     const Word* rows[together];
-    for (std::int64_t r = 0; r < together; ++r) rows[r] = from + places[i + r];
+    for (std::int64_t r = 0; r < together; ++r) rows[r] = from + offsets[i + r];
     Word* at = to + i;
     std::int64_t k = 0;
     for (; k + wide <= columns; k += wide, at += wide * stride) transpose(rows, k, at, stride);
@@ -79,7 +79,7 @@ TIDU_AVX2 void gather_squares(const Word* from, const std::int64_t* places, std:
     k = columns - wide;  // the last ones, of which some come anew
     transpose(rows, k, to + k * stride + i, stride);
   }
-  columns_of(from, places, i, count, columns, to, stride);
+  columns_of(from, offsets, i, count, columns, to, stride);
 }
 
 #define TIDU_AVX512 __attribute__((target("avx512f,avx512vl")))
@@ -103,13 +103,13 @@ TIDU_AVX512 inline void transpose_eight(const std::uint64_t* const* rows, __mmas
   if ((mask & 4) != 0) column(2, __builtin_shufflevector(even[0], even[1], 2, 3, 10, 11, 6, 7, 14, 15));
   if ((mask & 8) != 0) column(3, __builtin_shufflevector(odd[0], odd[1], 2, 3, 10, 11, 6, 7, 14, 15));
 }
-TIDU_AVX512 void gather_eights(const std::uint64_t* from, const std::int64_t* places, std::int64_t count,
+TIDU_AVX512 void gather_eights(const std::uint64_t* from, const std::int64_t* offsets, std::int64_t count,
                                std::int64_t columns, std::uint64_t* to, std::int64_t stride) {
   constexpr std::int64_t wide = 4;
   std::int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
     const std::uint64_t* rows[8];
-    for (int r = 0; r < 8; ++r) rows[r] = from + places[i + r];
+    for (int r = 0; r < 8; ++r) rows[r] = from + offsets[i + r];
     std::uint64_t* at = to + i;
     std::int64_t left = columns;
     for (; left >= wide; left -= wide, at += wide * stride) {
@@ -118,20 +118,20 @@ TIDU_AVX512 void gather_eights(const std::uint64_t* from, const std::int64_t* pl
     }
     if (left != 0) transpose_eight(rows, static_cast<__mmask8>((1U << left) - 1), at, stride);
   }
-  columns_of(from, places, i, count, columns, to, stride);
+  columns_of(from, offsets, i, count, columns, to, stride);
 }
 
-TIDU_AVX2 void find_places_256(const std::int32_t* indices, std::int64_t count, std::int64_t last,
-                               std::int64_t step, std::int64_t* places) {
+TIDU_AVX2 void find_offsets_256(const std::int32_t* indices, std::int64_t count, std::int64_t last,
+                                std::int64_t step, std::int64_t* offsets) {
   const __m128i zero = _mm_setzero_si128(), limit = _mm_set1_epi32(static_cast<std::int32_t>(last));
   const __m256i by = _mm256_set1_epi64x(step);
   std::int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
     const __m128i given = _mm_loadu_si128(reinterpret_cast<const __m128i*>(indices + i));
     const __m128i inside = _mm_min_epi32(_mm_max_epi32(given, zero), limit);
-    put(places + i, _mm256_mul_epi32(_mm256_cvtepi32_epi64(inside), by));
+    put(offsets + i, _mm256_mul_epi32(_mm256_cvtepi32_epi64(inside), by));
   }
-  places_of(indices, i, count, last, step, places);
+  offsets_of(indices, i, count, last, step, offsets);
 }
 #endif
 
@@ -157,19 +157,19 @@ template GatherColumns<std::uint32_t> gather_columns_kernel<std::uint32_t>();
 template GatherColumns<std::uint64_t> gather_columns_kernel<std::uint64_t>();
 
 template <>
-void find_places(const std::int64_t* indices, std::int64_t count, std::int64_t last, std::int64_t step,
-                 std::int64_t* places) {
-  places_of(indices, 0, count, last, step, places);
+void find_offsets(const std::int64_t* indices, std::int64_t count, std::int64_t last, std::int64_t step,
+                  std::int64_t* offsets) {
+  offsets_of(indices, 0, count, last, step, offsets);
 }
 template <>
-void find_places(const std::int32_t* indices, std::int64_t count, std::int64_t last, std::int64_t step,
-                 std::int64_t* places) {
+void find_offsets(const std::int32_t* indices, std::int64_t count, std::int64_t last, std::int64_t step,
+                  std::int64_t* offsets) {
 #if defined(__x86_64__)
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (cpu_has(InstructionSet::avx2) && step <= most)
-    return find_places_256(indices, count, std::min(last, most), step, places);
+    return find_offsets_256(indices, count, std::min(last, most), step, offsets);
 #endif
-  places_of(indices, 0, count, last, step, places);
+  offsets_of(indices, 0, count, last, step, offsets);
 }
 
 }  // namespace tidu::cpu_detail

@@ -10,7 +10,7 @@ namespace tidu::cpu_detail {
 /// to[k * stride + i] = from[places[i] + k] for k in [0, columns) and i in [0, count). Word is std::uint32_t
 /// or std::uint64_t.
 template <class Word>
-using GatherColumns = void (*)(const Word* from, const std::int64_t* places, std::int64_t count,
+using GatherColumns = void (*)(const Word* from, const std::int64_t* offsets, std::int64_t count,
                                std::int64_t columns, Word* to, std::int64_t stride);
 /// The kernel for this CPU.
 template <class Word>
@@ -18,7 +18,7 @@ GatherColumns<Word> gather_columns_kernel();
 
 /// places[i] = step * (indices[i] clamped to [0, last]). Index is std::int32_t or std::int64_t.
 template <class Index>
-void find_places(const Index* indices, std::int64_t count, std::int64_t last, std::int64_t step,
-                 std::int64_t* places);
+void find_offsets(const Index* indices, std::int64_t count, std::int64_t last, std::int64_t step,
+                  std::int64_t* offsets);
 
 }  // namespace tidu::cpu_detail

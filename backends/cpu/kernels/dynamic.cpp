@@ -21,13 +21,13 @@ struct WindowOffset {
   bool wide;  // i64, else i32
 
   static WindowOffset of(const PlanRequest& request, Type array, Type window, std::size_t first) {
-    WindowOffset place{std::vector<Axis>(array.rank()), first, false};
-    if (window.size() == 0) return place;  // it is never asked for
+    WindowOffset window_offset{std::vector<Axis>(array.rank()), first, false};
+    if (window.size() == 0) return window_offset;  // it is never asked for
     auto stride = static_cast<std::int64_t>(size_of(array.dtype()));
     for (std::size_t k = array.rank(); k-- > 0; stride *= array.dim(k))
-      place.axes[k] = {array.dim(k) - window.dim(k), stride};
-    place.wide = array.rank() > 0 && request.in[first].dtype() == i64;
-    return place;
+      window_offset.axes[k] = {array.dim(k) - window.dim(k), stride};
+    window_offset.wide = array.rank() > 0 && request.in[first].dtype() == i64;
+    return window_offset;
   }
   std::ptrdiff_t offset(const Call& call) const {
     std::int64_t bytes = 0;
@@ -56,13 +56,13 @@ StridedCopy copy_of(Type array, Type window, bool into_array, int threads) {
 }
 
 struct SliceState {
-  WindowOffset place;
+  WindowOffset window_offset;
   StridedCopy copy;
   bool empty;
 };
 void dynamic_slice(const SliceState& s, const Call& call) {
   if (s.empty) return;
-  s.copy.run(call.in[0] + s.place.offset(call), call.out[0]);
+  s.copy.run(call.in[0] + s.window_offset.offset(call), call.out[0]);
 }
 Plan plan_dynamic_slice(const PlanRequest& request) {
   const Type array = request.in[0];
@@ -73,7 +73,7 @@ Plan plan_dynamic_slice(const PlanRequest& request) {
 }
 
 struct UpdateState {
-  WindowOffset place;
+  WindowOffset window_offset;
   StridedCopy copy;
   std::size_t bytes;  // of the array
   bool empty;         // is the update?
@@ -81,7 +81,7 @@ struct UpdateState {
 void dynamic_update_slice(const UpdateState& s, const Call& call) {
   // It may be there already: see Note [Scattered].
   if (s.bytes != 0 && call.out[0] != call.in[0]) std::memcpy(call.out[0], call.in[0], s.bytes);
-  if (!s.empty) s.copy.run(call.in[1], call.out[0] + s.place.offset(call));
+  if (!s.empty) s.copy.run(call.in[1], call.out[0] + s.window_offset.offset(call));
 }
 Plan plan_update(const PlanRequest& request) {
   const Type array = request.in[0];

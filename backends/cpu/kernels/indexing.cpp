@@ -136,18 +136,18 @@ void take_rows(const IndexState& s, const Call& call) {
   // Of those lines, the rows of those indices.
   const auto part = [&](std::int64_t first_line, std::int64_t last_line, std::int64_t begin,
                         std::int64_t end) {
-    std::int64_t places[at_once];
+    std::int64_t entries[at_once];
     for (std::int64_t first = begin; first < end; first += at_once) {
       const std::int64_t n = std::min(at_once, end - first);
       const bool all = are_in_range(s, indices + first, n);
-      for (std::int64_t i = 0; !all && i < n; ++i) places[i] = resolve(s, indices, first + i);
+      for (std::int64_t i = 0; !all && i < n; ++i) entries[i] = resolve(s, indices, first + i);
       for (std::int64_t o = first_line; o < last_line; ++o) {
         const Row* const from = call.operand<Row>(0) + o * s.extent;
         Row* const to = call.result<Row>() + o * s.count + first;
         if (all) {
           take_all(to, from, indices + first, n);
         } else {
-          for (std::int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? Row{} : from[places[i]];
+          for (std::int64_t i = 0; i < n; ++i) to[i] = entries[i] < 0 ? Row{} : from[entries[i]];
         }
       }
     }
@@ -166,7 +166,7 @@ void take_rows(const IndexState& s, const Call& call) {
 // from the one at `first`, and for others element(position, place) with the place in x that an index names,
 // or -1.
 template <class I, class Line, class Element>
-void for_places_along(const IndexState& s, const I* indices, const Line& line, const Element& element) {
+void for_indices_along(const IndexState& s, const I* indices, const Line& line, const Element& element) {
   constexpr std::int64_t at_once = 256;
   const std::int64_t size = s.count * s.inner;
   if (size == 0) return;
@@ -202,12 +202,12 @@ void take_along(const IndexState& s, const Call& call) {
   const I* const indices = call.operand<I>(1);
   const Element* const from = call.operand<Element>(0);
   Element* const to = call.result<Element>();
-  for_places_along(
+  for_indices_along(
       s, indices,
       [=](std::int64_t position, std::int64_t first, std::int64_t n) {
         take_all(to + position, from + first, indices + position, n);
       },
-      [=](std::int64_t position, std::int64_t place) { to[position] = place < 0 ? Element{} : from[place]; });
+      [=](std::int64_t position, std::int64_t index) { to[position] = index < 0 ? Element{} : from[index]; });
 }
 
 // Operand 0, which may be in the result's place: see Note [Scattered].
@@ -263,7 +263,7 @@ void scatter_elements(const IndexState& s, const Call& call) {
   check_all(s, indices);
   begin_as_operand(call, y, s.outer * s.extent);
   const auto lines = [&](std::int64_t first_line, std::int64_t last_line) {
-    std::int64_t places[at_once], positions[at_once];
+    std::int64_t entries[at_once], positions[at_once];
     for (std::int64_t first = 0; first < s.count; first += at_once) {
       const std::int64_t end = std::min(first + at_once, s.count);
       if (s.read.empty() && are_in_range(s, indices + first, end - first)) {
@@ -278,13 +278,13 @@ void scatter_elements(const IndexState& s, const Call& call) {
       for (std::int64_t i = first; i < end; ++i) {
         const std::int64_t index = resolve(s, indices, i);
         if (index < 0 || !s.reads(index)) continue;
-        places[n] = index;
+        entries[n] = index;
         positions[n++] = i;
       }
       for (std::int64_t o = first_line; o < last_line; ++o) {
         const T* const update = call.operand<T>(2) + o * s.count;
         T* const to = y + o * s.extent;
-        for (std::int64_t i = 0; i < n; ++i) to[places[i]] = Add()(to[places[i]], update[positions[i]]);
+        for (std::int64_t i = 0; i < n; ++i) to[entries[i]] = Add()(to[entries[i]], update[positions[i]]);
       }
     }
   };
@@ -297,13 +297,13 @@ void scatter_add_along(const IndexState& s, const Call& call) {
   const T* const update = call.operand<T>(2);
   T* const y = call.result<T>();
   begin_as_operand(call, y, s.outer * s.extent * s.inner);
-  for_places_along(
+  for_indices_along(
       s, indices,
       [=](std::int64_t position, std::int64_t first, std::int64_t n) {
         add_all(y + first, update + position, indices + position, n);
       },
-      [=](std::int64_t position, std::int64_t place) {
-        if (place >= 0) y[place] = Add()(y[place], update[position]);
+      [=](std::int64_t position, std::int64_t index) {
+        if (index >= 0) y[index] = Add()(y[index], update[position]);
       });
 }
 

@@ -77,9 +77,9 @@ struct Baseline {
 template <class Kernel, int vectors>
 __attribute__((target("avx2"), always_inline)) inline float finish_in_registers(__m256* lane, const float* x,
                                                                                 std::int64_t count) {
-  const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i positions = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   for (int k = 0; k < vectors && count > 8 * k; ++k) {
-    const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count) - 8 * k), places);
+    const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count) - 8 * k), positions);
     const __m256 sum = Kernel::with(lane[k], _mm256_maskload_ps(x + 8 * k, mask));
     lane[k] = _mm256_blendv_ps(lane[k], sum, _mm256_castsi256_ps(mask));
   }
@@ -94,9 +94,9 @@ template <class Kernel, int vectors>
 __attribute__((target("avx2"), always_inline)) inline double finish_in_registers(__m256d* lane,
                                                                                  const double* x,
                                                                                  std::int64_t count) {
-  const __m256i places = _mm256_setr_epi64x(0, 1, 2, 3);
+  const __m256i positions = _mm256_setr_epi64x(0, 1, 2, 3);
   for (int k = 0; k < vectors && count > 4 * k; ++k) {
-    const __m256i mask = _mm256_cmpgt_epi64(_mm256_set1_epi64x(count - 4 * k), places);
+    const __m256i mask = _mm256_cmpgt_epi64(_mm256_set1_epi64x(count - 4 * k), positions);
     const __m256d sum = Kernel::with(lane[k], _mm256_maskload_pd(x + 4 * k, mask));
     lane[k] = _mm256_blendv_pd(lane[k], sum, _mm256_castsi256_pd(mask));
   }

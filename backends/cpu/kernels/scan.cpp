@@ -78,27 +78,27 @@ template <class F, std::int64_t N, class T>
 void find_in_vectors(const T* x, std::int64_t stride, std::int64_t count, std::int64_t* at) {
   constexpr std::int64_t width = 16 / sizeof(T);
   typedef T Vector __attribute__((vector_size(16)));
-  using Places = decltype(Vector() < Vector());
+  using Positions = decltype(Vector() < Vector());
   const auto load = [&](std::int64_t line) {
     Vector value;
     for (std::int64_t j = 0; j < width; ++j) value[j] = x[(line + j) * stride];
     return value;
   };
   Vector best[N / width];
-  Places place[N / width] = {};
+  Positions position[N / width] = {};
   for (std::int64_t k = 0; k < N / width; ++k) best[k] = load(k * width);
-  Places now = {};
+  Positions now = {};
   for (std::int64_t i = 1; i < count; ++i) {
     ++x;
     now += 1;
     for (std::int64_t k = 0; k < N / width; ++k) {
       const Vector value = load(k * width);
-      const Places better = F()(value, best[k]);
+      const Positions better = F()(value, best[k]);
       best[k] = better ? value : best[k];
-      place[k] = better ? now : place[k];
+      position[k] = better ? now : position[k];
     }
   }
-  for (std::int64_t j = 0; j < N; ++j) at[j] = place[j / width][j % width];
+  for (std::int64_t j = 0; j < N; ++j) at[j] = position[j / width][j % width];
 }
 
 // The first extreme of `count` elements of each of N lines, `stride` apart, and where it is.

@@ -62,28 +62,28 @@ struct ShuffleIndices {
   int first[Lanes], second[Lanes], both[Lanes];
 };
 template <int Row, int Lanes>
-constexpr ShuffleIndices<Lanes> column_places(int k) {
-  ShuffleIndices<Lanes> places{};
+constexpr ShuffleIndices<Lanes> column_indices(int k) {
+  ShuffleIndices<Lanes> indices{};
   for (int i = 0; i < Lanes; ++i) {
     const int at = in_rows(Row, k, i);
     const bool is_first = at < 2 * Lanes;
-    places.first[i] = is_first ? at : 0;
-    places.second[i] = is_first ? 0 : at - 2 * Lanes;
-    places.both[i] = is_first ? i : Row == 3 ? at - Lanes : Lanes + i;
+    indices.first[i] = is_first ? at : 0;
+    indices.second[i] = is_first ? 0 : at - 2 * Lanes;
+    indices.both[i] = is_first ? i : Row == 3 ? at - Lanes : Lanes + i;
   }
-  return places;
+  return indices;
 }
 template <int Row, int Lanes>
-constexpr ShuffleIndices<Lanes> row_places(int v) {
-  ShuffleIndices<Lanes> places{};
+constexpr ShuffleIndices<Lanes> row_indices(int v) {
+  ShuffleIndices<Lanes> indices{};
   for (int j = 0; j < Lanes; ++j) {
     const int at = v * Lanes + j, i = at / Row, k = at % Row;
     const bool is_first = k < 2;
-    places.first[j] = is_first ? k * Lanes + i : 0;
-    places.second[j] = is_first ? 0 : (k - 2) * Lanes + i;
-    places.both[j] = is_first ? j : Row == 3 ? Lanes + i : Lanes + j;
+    indices.first[j] = is_first ? k * Lanes + i : 0;
+    indices.second[j] = is_first ? 0 : (k - 2) * Lanes + i;
+    indices.both[j] = is_first ? j : Row == 3 ? Lanes + i : Lanes + j;
   }
-  return places;
+  return indices;
 }
 
 // Functions of what a target attribute allows, written once for both.
@@ -140,12 +140,12 @@ constexpr ShuffleIndices<Lanes> row_places(int v) {
 template <int Row, int Lanes, int k>
 struct ColumnShuffle {
   static constexpr int row = Row;
-  static constexpr ShuffleIndices<Lanes> value() { return column_places<Row, Lanes>(k); }
+  static constexpr ShuffleIndices<Lanes> value() { return column_indices<Row, Lanes>(k); }
 };
 template <int Row, int Lanes, int v>
 struct RowShuffle {
   static constexpr int row = Row;
-  static constexpr ShuffleIndices<Lanes> value() { return row_places<Row, Lanes>(v); }
+  static constexpr ShuffleIndices<Lanes> value() { return row_indices<Row, Lanes>(v); }
 };
 TIDU_SHORT_ROWS(ByAvx2, "avx2")
 TIDU_SHORT_ROWS(ByAvx512, "avx512f")

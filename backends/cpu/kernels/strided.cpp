@@ -289,10 +289,10 @@ void copy_tile(std::int64_t count, std::int64_t step, std::int64_t rows, std::in
       };
       const std::int64_t line =
           few_fit(row_stride) && !few_fit(step) ? static_cast<std::int64_t>(64 / sizeof(E)) : 8;
-      std::array<std::int64_t, tile> places;
-      for (std::int64_t j = 0; j < rows; ++j) places[static_cast<std::size_t>(j)] = j * row_stride;
+      std::array<std::int64_t, tile> offsets;
+      for (std::int64_t j = 0; j < rows; ++j) offsets[static_cast<std::size_t>(j)] = j * row_stride;
       for (std::int64_t i = 0; i < count; i += line)
-        gather_columns_kernel<E>()(from + i, places.data(), rows, std::min(line, count - i), to + i * step,
+        gather_columns_kernel<E>()(from + i, offsets.data(), rows, std::min(line, count - i), to + i * step,
                                    step);
       return;
     }

@@ -134,7 +134,7 @@ void reduce_rows(const Pass& s, std::int64_t p, const T* x, T* y) {
 }
 
 template <class F, class T, std::int64_t known_stride>
-void reduce_place(std::int64_t count, std::int64_t stride, const T* x, T* y) {
+void reduce_outputs(std::int64_t count, std::int64_t stride, const T* x, T* y) {
   const std::int64_t step = known_stride == 0 ? stride : known_stride;
   TIDU_INDEPENDENT
   for (std::int64_t p = 0; p < count; ++p) y[p] = F()(y[p], x[p * step]);
@@ -162,11 +162,11 @@ void reduce_line(const Pass& s, std::int64_t first, std::int64_t last, const T* 
     if (begin >= end) continue;
     const T* from = x + begin * s.stride + k - s.low;
     if (s.stride == 1) {
-      reduce_place<F, T, 1>(end - begin, 1, from, y + begin);
+      reduce_outputs<F, T, 1>(end - begin, 1, from, y + begin);
     } else if (s.stride == 2) {
-      reduce_place<F, T, 2>(end - begin, 2, from, y + begin);
+      reduce_outputs<F, T, 2>(end - begin, 2, from, y + begin);
     } else {
-      reduce_place<F, T, 0>(end - begin, s.stride, from, y + begin);
+      reduce_outputs<F, T, 0>(end - begin, s.stride, from, y + begin);
     }
   }
 }

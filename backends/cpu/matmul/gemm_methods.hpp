@@ -29,9 +29,9 @@ struct Methods {
     TIDU_GEMM_INLINE Index of(Index i, int rows, Index width) const {
       if (at == nullptr) return width;
       Index end = column;
-      for (Index r = 0, place = (row + i) % period; r < rows; ++r) {
-        end = at[place] > end ? at[place] : end;
-        if (++place == period) place = 0;
+      for (Index r = 0, index = (row + i) % period; r < rows; ++r) {
+        end = at[index] > end ? at[index] : end;
+        if (++index == period) index = 0;
       }
       return least(ceil_div((end - column) * kScalars, kLanes<T>) * kLanes<T>, width);
     }

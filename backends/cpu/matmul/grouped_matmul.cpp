@@ -53,13 +53,13 @@ Plan plan_grouped_matmul(const Program& program, std::size_t node, const passes:
   if (!state.plan) no_kernel(graph, nodes[node + 1].index);
   for (std::size_t k = node + 1; k < node + nodes[node].size; ++k) {
     const Operation matmul = graph.operation(nodes[k].index);
-    std::array<std::uint32_t, 2> places{};
-    for (std::size_t i = 0; i < places.size(); ++i) {
+    std::array<std::uint32_t, 2> indices{};
+    for (std::size_t i = 0; i < indices.size(); ++i) {
       const auto at =
           std::find(values.operands.begin(), values.operands.end(), program.roots()[matmul.inputs()[i]]);
-      places[i] = static_cast<std::uint32_t>(at - values.operands.begin());
+      indices[i] = static_cast<std::uint32_t>(at - values.operands.begin());
     }
-    state.operands.push_back(places);
+    state.operands.push_back(indices);
   }
   state.scratch = aligned(state.plan.scratch);
   state.threads = options.threads;

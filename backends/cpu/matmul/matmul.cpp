@@ -254,7 +254,7 @@ struct StridedMatmul {
   int threads = 1;  // that share batches
   std::int64_t grain = 1;
 };
-void multiply_placed(const StridedMatmul& s, const Call& call) {
+void multiply_strided(const StridedMatmul& s, const Call& call) {
   // Nobody reads that operand before it is whole.
   std::byte* c = s.into_operand ? const_cast<std::byte*>(call.in[2]) : call.out[0];
   const std::byte* const a = call.in[0] + s.first[0];
@@ -267,12 +267,13 @@ void multiply_placed(const StridedMatmul& s, const Call& call) {
 }
 
 // Matrices of rows x columns, or columns x rows, and the batches that they are in.
-struct PlacedSide {
+struct StridedSide {
   bool transposed = false;
   std::int64_t leading = 1, stride = 0, step = 0;
 };
-std::optional<PlacedSide> place_side(Type type, const std::vector<std::int64_t>& strides, const Ints& batch,
-                                     const Ints& rows, const Ints& columns, std::size_t outer) {
+std::optional<StridedSide> strided_side(Type type, const std::vector<std::int64_t>& strides,
+                                        const Ints& batch, const Ints& rows, const Ints& columns,
+                                        std::size_t outer) {
   constexpr std::int64_t near = 1024 * 1024;  // bytes of the second-level cache
   const std::optional<Axis> r = merge(type, strides, rows), c = merge(type, strides, columns);
   const std::optional<Axis> b = merge(type, strides, std::span(batch).subspan(outer));
@@ -282,7 +283,7 @@ std::optional<PlacedSide> place_side(Type type, const std::vector<std::int64_t>&
   if (!plain && !flipped) return std::nullopt;
   const Axis& lines = plain ? *r : *c;
   const std::int64_t length = plain ? c->extent : r->extent;
-  PlacedSide side{!plain, lines.extent == 1 ? length : lines.stride, b->extent == 1 ? 0 : b->stride, 0};
+  StridedSide side{!plain, lines.extent == 1 ? length : lines.stride, b->extent == 1 ? 0 : b->stride, 0};
   if (lines.extent * side.leading * static_cast<std::int64_t>(size_of(type.dtype())) > near)
     return std::nullopt;
   if (outer > 0) side.step = strides[static_cast<std::size_t>(batch[0])];
@@ -295,7 +296,7 @@ constexpr KernelEntry matmul_entries[] = {{"dot_general", plan_dot, numbers, fal
 
 std::span<const KernelEntry> matmul_kernels() { return matmul_entries; }
 
-Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& places) {
+Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& views) {
   const Type lhs = request.in[0], rhs = request.in[1], result = request.out[0];
   const std::optional<GemmType> type = gemm_type(lhs.dtype());
   if (!is_any_of(request.op.primitive(), prim::dot_general) || !type || rhs.dtype() != lhs.dtype() ||
@@ -316,10 +317,10 @@ Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& place
   std::iota(result_rows.begin(), result_rows.end(), std::ssize(result_batch));
   std::iota(result_columns.begin(), result_columns.end(), std::ssize(result_batch) + std::ssize(result_rows));
   for (std::size_t outer = 0; outer <= std::min<std::size_t>(1, result_batch.size()); ++outer) {
-    const auto a = place_side(lhs, places.operands[0].strides(), batch[0], rows, left, outer);
-    const auto b = place_side(rhs, places.operands[1].strides(), batch[1], right, columns, outer);
+    const auto a = strided_side(lhs, views.operands[0].strides(), batch[0], rows, left, outer);
+    const auto b = strided_side(rhs, views.operands[1].strides(), batch[1], right, columns, outer);
     const auto c =
-        place_side(result, places.result.strides(), result_batch, result_rows, result_columns, outer);
+        strided_side(result, views.result.strides(), result_batch, result_rows, result_columns, outer);
     if (!a || !b || !c || c->transposed) continue;
     GemmCall call;
     call.type = *type;
@@ -335,7 +336,7 @@ Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& place
     call.stride_a = a->stride;
     call.stride_b = b->stride;
     call.stride_c = c->stride;
-    call.add_zero = places.add_zero;
+    call.add_zero = views.add_zero;
     std::int64_t batches = 1;
     if (outer > 0) batches = result.dim(0);
     call.batch /= batches;
@@ -352,15 +353,15 @@ Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& place
                            batches,
                            {},
                            {},
-                           places.into_operand,
+                           views.into_operand,
                            shared ? request.threads : 1,
                            grain};
-      matmul.first = {places.operands[0].offset * size, places.operands[1].offset * size,
-                      places.result.offset * size};
+      matmul.first = {views.operands[0].offset * size, views.operands[1].offset * size,
+                      views.result.offset * size};
       matmul.step = {a->step * size, b->step * size, c->step * size};
       const std::size_t library = matmul.plan.library_bytes(shared ? 1 : request.threads) *
                                   static_cast<std::size_t>(std::max(matmul.threads, 1));
-      Plan plan = make_plan<StridedMatmul, multiply_placed>(matmul);
+      Plan plan = make_plan<StridedMatmul, multiply_strided>(matmul);
       plan.library = library;
       return plan;
     } catch (const GemmError&) {

@@ -19,6 +19,6 @@ struct MatmulOperands {
 
 /// Plans a matmul of two arrays that contracts one axis of each. Returns a plan without `run` if a view is
 /// not one or two batches of matrices, or if rows of a matrix are not contiguous enough. In matmul.cpp.
-Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& places);
+Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& views);
 
 }  // namespace tidu::cpu_detail

@@ -105,7 +105,7 @@ class Fuser {
       const OperationRecord& record = g_.operations[i];
       if (record.op->primitive->has_trait(Trait::barrier)) first_open_ = nodes_.size();
       if (record.op->primitive->has_trait(Trait::view)) continue;
-      place_operands(record);
+      schedule_operands(record);
       const ValueId result = record.num_outputs > 0 ? record.first_output : no_index;
       if (result != no_index && is_repeated(result) && !needed_[result]) {
         is_constant_[result] = false;
@@ -126,7 +126,7 @@ class Fuser {
       if (node == 0) node = new_node(can_fuse(graph_, record) ? graph_.type(result).size() : 0);
       join(node, i);
     }
-    for (const ValueId id : graph_.outputs()) place(roots_[id], 0);
+    for (const ValueId id : graph_.outputs()) schedule_waiting(roots_[id], 0);
     return schedule();
   }
 
@@ -162,7 +162,8 @@ class Fuser {
   ValueId read(ValueId operand) const { return memory_of(graph_, roots_, splats_, operand); }
 
   void add_loop(std::uint32_t loop) {
-    for (const BlockedLoop::Value& operand : plan_.loops[loop].operands) place(roots_[operand.id], 0);
+    for (const BlockedLoop::Value& operand : plan_.loops[loop].operands)
+      schedule_waiting(roots_[operand.id], 0);
     const auto node = static_cast<std::uint32_t>(nodes_.size());
     nodes_.emplace_back();
     nodes_[node].loop = loop;
@@ -284,11 +285,11 @@ class Fuser {
            step.kind == RowStep::Kind::reduce_columns;
   }
   // Lets what waits for the operation, or for a loop or an output, join a fusion: `least` or a later one.
-  void place_operands(const OperationRecord& record) {
+  void schedule_operands(const OperationRecord& record) {
     const std::uint32_t least = last_producer(record);
-    for (const ValueId id : operands_of(graph_, record)) place(roots_[id], least);
+    for (const ValueId id : operands_of(graph_, record)) schedule_waiting(roots_[id], least);
   }
-  void place(ValueId value, std::uint32_t least) {
+  void schedule_waiting(ValueId value, std::uint32_t least) {
     const auto it = waits_.find(value);
     if (it == waits_.end()) return;
     join_rows(it->second, least);

@@ -13,18 +13,18 @@ bool LayoutPlacement::is_layout(const Graph& graph, std::uint32_t operation) {
 }
 
 std::vector<LayoutPlacement::Reordered> LayoutPlacement::in_order() const {
-  std::vector<Reordered> places = places_;
+  std::vector<Reordered> entries = entries_;
   // What others of these read stands no later than they do.
-  for (std::size_t i = places.size(); i-- > 0;) {
-    const OperationRecord& record = graph_.data().operations[places[i].operation];
+  for (std::size_t i = entries.size(); i-- > 0;) {
+    const OperationRecord& record = graph_.data().operations[entries[i].operation];
     for (std::uint32_t k = 0; k < record.num_inputs; ++k) {
       const std::uint32_t at = at_[roots_[graph_.data().operands[record.first_input + k]]];
-      if (at != no_index) places[at].before = std::min(places[at].before, places[i].before);
+      if (at != no_index) entries[at].before = std::min(entries[at].before, entries[i].before);
     }
   }
-  std::stable_sort(places.begin(), places.end(),
+  std::stable_sort(entries.begin(), entries.end(),
                    [](const Reordered& a, const Reordered& b) { return a.before < b.before; });
-  return places;
+  return entries;
 }
 
 }  // namespace tidu::passes

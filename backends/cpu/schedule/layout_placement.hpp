@@ -43,14 +43,14 @@ class LayoutPlacement {
   bool contains(std::uint32_t operation) const { return found_[operation]; }
   /// Adds a member, whose position in the graph is before `node`.
   void add(std::uint32_t operation, std::uint32_t node) {
-    at_[graph_.data().operations[operation].first_output] = static_cast<std::uint32_t>(places_.size());
-    places_.push_back({operation, node});
+    at_[graph_.data().operations[operation].first_output] = static_cast<std::uint32_t>(entries_.size());
+    entries_.push_back({operation, node});
   }
   /// Is the value the result of a member added so far?
   bool made(ValueId root) const { return at_[root] != no_index; }
   /// Records that the node reads the value.
   void read(ValueId root, std::uint32_t node) {
-    if (made(root)) places_[at_[root]].before = std::min(places_[at_[root]].before, node);
+    if (made(root)) entries_[at_[root]].before = std::min(entries_[at_[root]].before, node);
   }
   /// A member, and the node before which it is scheduled.
   struct Reordered {
@@ -65,9 +65,9 @@ class LayoutPlacement {
 
   const Graph& graph_;
   const std::vector<ValueId>& roots_;
-  std::vector<bool> found_;        // by operation
-  std::vector<std::uint32_t> at_;  // by value: index into `places_`
-  std::vector<Reordered> places_;  // in the order of the graph
+  std::vector<bool> found_;         // by operation
+  std::vector<std::uint32_t> at_;   // by value: index into `entries_`
+  std::vector<Reordered> entries_;  // in the order of the graph
 };
 
 }  // namespace tidu::passes

@@ -86,7 +86,7 @@ class OffsetViewWriter {
   }
   void copy(std::uint32_t k) {
     const OperationRecord& record = g_.operations[k];
-    place(k);
+    set_location(k);
     std::vector<ValueId> operands;
     for (const ValueId id : operands_of(record)) operands.push_back(values_[id]);
     const ValueId first = builder_.add_typed(record.op, operands, g_.types.data() + record.first_output,
@@ -95,7 +95,7 @@ class OffsetViewWriter {
       values_[record.first_output + slot] = first + slot;
   }
   void pad(std::uint32_t k, const TakenIn& taken) {
-    place(k);
+    set_location(k);
     const OperationRecord& record = g_.operations[k];
     const Type type = g_.types[record.first_output];
     const IntLists& config = Op::of(record.op).lists("padding_config");
@@ -118,7 +118,7 @@ class OffsetViewWriter {
     values_[record.first_output] = shaped(emit(ops_.select, {}, {mask(type, box), around, inside}), type);
   }
   void roll(std::uint32_t k, const Roll& roll, const TakenIn& taken) {
-    place(k);
+    set_location(k);
     const Type type = g_.types[roll.from];
     const ValueId from = taken.parts[0].value;
     std::unordered_map<ValueId, ValueId> known;
@@ -152,7 +152,7 @@ class OffsetViewWriter {
     return {g_.operands.data() + record.first_input, record.num_inputs};
   }
   // Operations that are written from now on have the source location of operation k.
-  void place(std::uint32_t k) {
+  void set_location(std::uint32_t k) {
     const Operation operation = graph_.operation(k);
     extra_ = {};
     if (!operation.where().empty()) extra_.where = builder_.intern_where(operation.where());

@@ -11,7 +11,7 @@ class Printer {
   Printer(const Graph& graph, const SlotPlan& plan) : graph_(graph), plan_(plan) {}
 
   void line(std::string_view what, ValueId id) {
-    out_ << "  " << what << ' ' << place(id) << ' ' << graph_.type(id) << " %" << id;
+    out_ << "  " << what << ' ' << slot_text(id) << ' ' << graph_.type(id) << " %" << id;
     if (!graph_.label(id).empty()) out_ << ':' << detail::printable(graph_.label(id));
     out_ << '\n';
   }
@@ -20,12 +20,12 @@ class Printer {
     out_ << std::string(2 * depth + 2, ' ');
     for (std::size_t slot = 0; slot < operation.num_outputs(); ++slot) {
       const ValueId id = operation.output(slot);
-      out_ << (slot == 0 ? "" : ", ") << place(id) << ' ' << graph_.type(id);
+      out_ << (slot == 0 ? "" : ", ") << slot_text(id) << ' ' << graph_.type(id);
     }
     out_ << " = " << operation.op();
     bool in_place = false;
     for (const ValueId id : operation.inputs()) {
-      out_ << ' ' << place(id);
+      out_ << ' ' << slot_text(id);
       in_place = in_place ||
                  (plan_.slot_of[id] != no_index && plan_.slot_of[id] == plan_.slot_of[operation.output()]);
     }
@@ -53,11 +53,12 @@ class Printer {
     for (std::string text; std::getline(body, text);) out_ << std::string(2 * depth + 4, ' ') << text << '\n';
   }
   void end(std::string_view what, const BlockedLoop::Value& value, std::size_t depth) {
-    out_ << std::string(2 * depth + 4, ' ') << what << ' ' << place(value.id) << ' ' << graph_.type(value.id);
+    out_ << std::string(2 * depth + 4, ' ') << what << ' ' << slot_text(value.id) << ' '
+         << graph_.type(value.id);
     if (value.axis != BlockedLoop::none) out_ << " along axis " << value.axis;
     out_ << '\n';
   }
-  std::string place(ValueId id) const {
+  std::string slot_text(ValueId id) const {
     return plan_.slot_of[id] == no_index ? detail::str('%', id) : detail::str('@', plan_.slot_of[id]);
   }
   std::ostringstream& out() { return out_; }
@@ -94,7 +95,7 @@ std::string to_text(const Graph& graph, const Schedule& schedule, const SlotPlan
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const SlotId slot = plan.slot_of[graph.outputs()[i]];
     const bool direct = plan.slots[slot].storage == Storage::output && plan.slots[slot].index == i;
-    printer.out() << ' ' << printer.place(graph.outputs()[i]) << (direct ? "" : "(copied)");
+    printer.out() << ' ' << printer.slot_text(graph.outputs()[i]) << (direct ? "" : "(copied)");
   }
   printer.out() << "\n  memory: " << plan.slots.size() << " slots, workspace "
                 << plan.small_bytes + plan.large_bytes + plan.block_bytes << " bytes (small "

@@ -52,10 +52,10 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
     if (slot != no_index && plan.slots[slot].storage == Storage::constant && roots[id] == id)
       memory.write(slot, id);
   }
-  const auto read = [&](ValueId id, const std::string& place) {
+  const auto read = [&](ValueId id, const std::string& reader) {
     if (plan.slot_of[id] == no_index || !memory.holds(plan.slot_of[id], roots[id])) {
       throw Error(ErrorKind::internal,
-                  detail::str("memory plan: the bytes of value %", id, " are not its own ", place));
+                  detail::str("memory plan: the bytes of value %", id, " are not its own ", reader));
     }
   };
   const auto write = [&](ValueId id) {
@@ -70,12 +70,12 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
     std::vector<ValueId> results;
     if (schedule.nodes[node].kind == NodeKind::blocked_loop) {
       const BlockedLoop& loop = schedule.loops[schedule.nodes[node].index];
-      const std::string place = detail::str("for the blocked loop at ", node, " of the schedule");
-      for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, place);
+      const std::string reader = detail::str("for the blocked loop at ", node, " of the schedule");
+      for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, reader);
       for (const BlockedLoop::Value& result : loop.results) write(result.id);
       // What it writes while it still reads must not be what it reads.
-      for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, place);
-      for (const BlockedLoop::Value& result : loop.results) read(result.id, place);
+      for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, reader);
+      for (const BlockedLoop::Value& result : loop.results) read(result.id, reader);
       continue;
     }
     for (std::size_t k = schedule.nodes[node].size > 1 ? node + 1 : node;

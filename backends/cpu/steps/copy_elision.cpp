@@ -178,7 +178,7 @@ class CopyElider {
   struct Target {
     ValueId made = no_index;  // of what a layout operation would make
     bool first = false;       // of those that make it
-    AccessMap places;
+    AccessMap view;
     bool add_zero = false;
   };
   std::optional<LayoutStep> plan_matmul(std::size_t node, const Target& target) const {
@@ -186,23 +186,23 @@ class CopyElider {
     const Op op = operation.op();
     const std::array in{graph_.type(operation.inputs()[0]), graph_.type(operation.inputs()[1])};
     const std::array out{graph_.type(operation.output())};
-    MatmulOperands places;
+    MatmulOperands views;
     LayoutStep step{node, {}, steps_.at(node).values.results, {}};
     for (std::size_t i = 0; i < 2; ++i) {
       std::optional<AccessMap> view = unmade_.view_of(operation.inputs()[i]);
       if (!view) return std::nullopt;
       step.operands.push_back(view->source);
-      places.operands[i] = *std::move(view);
+      views.operands[i] = *std::move(view);
     }
-    places.result = AccessMap::dense(operation.output(), out[0]);
+    views.result = AccessMap::dense(operation.output(), out[0]);
     if (target.made != no_index) {
-      places.result = target.places;
-      places.add_zero = target.add_zero;
-      places.into_operand = !target.first;
+      views.result = target.view;
+      views.add_zero = target.add_zero;
+      views.into_operand = !target.first;
       step.results.clear();
       (target.first ? step.results : step.operands).push_back(target.made);
     }
-    step.plan = plan_strided_matmul({op, in, out, steps_.options().threads}, places);
+    step.plan = plan_strided_matmul({op, in, out, steps_.options().threads}, views);
     if (!step.plan) return std::nullopt;
     return step;
   }
@@ -283,17 +283,17 @@ class CopyElider {
       Target target{made, false, {}, add_zero};
       const Type type = graph_.type(from);
       const std::vector<std::int64_t> strides = strides_of(type);
-      target.places = AccessMap::dense(made, type);
-      for (AccessAxis& axis : target.places.axes) axis.stride = 0;
+      target.view = AccessMap::dense(made, type);
+      for (AccessAxis& axis : target.view.axes) axis.stride = 0;
       std::int64_t size = 1;
       for (std::size_t k = 0; k < part.begin.size(); ++k) {
         const AccessAxis& axis = part.map.axes[k];
-        target.places.offset += part.begin[k] * to[k];
+        target.view.offset += part.begin[k] * to[k];
         if (axis.extent == 1) continue;
         std::size_t own = 0;
         while (own < type.rank() && (type.dim(own) != axis.extent || strides[own] != axis.stride)) ++own;
         if (own == type.rank()) return false;
-        target.places.axes[own].stride = to[k];
+        target.view.axes[own].stride = to[k];
         size *= axis.extent;
       }
       if (part.map.offset != 0 || size != type.size()) return false;

@@ -43,7 +43,7 @@ void check_gather_columns() {
 }
 
 template <class Index>
-void check_find_places() {
+void check_find_offsets() {
   const std::vector<Index> indices{
       0, 1, -1, 5, std::numeric_limits<Index>::min(), std::numeric_limits<Index>::max(), -7, 6, 4, 99, 3, 2};
   for (const auto& [last, step] : std::vector<std::pair<std::int64_t, std::int64_t>>{
@@ -52,7 +52,7 @@ void check_find_places() {
       std::vector<std::int64_t> got(count, -1), expected;
       for (std::size_t i = 0; i < count; ++i)
         expected.push_back(std::clamp<std::int64_t>(indices[i], 0, last) * step);
-      find_places(indices.data(), static_cast<std::int64_t>(count), last, step, got.data());
+      find_offsets(indices.data(), static_cast<std::int64_t>(count), last, step, got.data());
       CHECK(got == expected);
     }
   }
@@ -66,6 +66,6 @@ TEST_CASE("[columns] any rows are brought to any columns, and nothing else is re
 }
 
 TEST_CASE("[columns] indices are clamped to the array") {
-  check_find_places<std::int32_t>();
-  check_find_places<std::int64_t>();
+  check_find_offsets<std::int32_t>();
+  check_find_offsets<std::int64_t>();
 }
