@@ -28,7 +28,7 @@ class Reads {
         matters_(graph.num_values(), false) {
     for (const OperationRecord& record : g_.operations) {
       const Primitive& primitive = *record.op->primitive;
-      bool matters = primitive.has_trait(Trait::product) || is_any_of(primitive, prim::scatter_add);
+      bool matters = primitive.has_trait(Trait::contraction) || is_any_of(primitive, prim::scatter_add);
       if (hands_on(primitive)) {
         for (std::uint32_t k = 0; k < record.num_inputs; ++k)
           matters = matters || matters_[g_.operands[record.first_input + k]];

@@ -34,7 +34,7 @@ const std::vector<bool>* OperationPlans::reads_of(std::uint32_t operation) const
 // See CallSite::fixed: of matmuls.
 std::uint32_t OperationPlans::fixed_of(std::uint32_t operation) const {
   const OperationRecord& record = graph_.data().operations[operation];
-  if (call_site_.fixed.empty() || !record.op->primitive->has_trait(Trait::product)) return 0;
+  if (call_site_.fixed.empty() || !record.op->primitive->has_trait(Trait::contraction)) return 0;
   std::uint32_t fixed = 0;
   for (std::uint32_t i = 0; i < std::min(record.num_inputs, 32U); ++i) {
     const ValueId id = graph_.data().operands[record.first_input + i];

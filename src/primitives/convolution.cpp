@@ -212,7 +212,7 @@ Values batch_convolution(BatchContext& c) {
 constinit const Primitive conv_general_dilated{.name = "conv_general_dilated",
                                                .arity = 2,
                                                .attributes = convolution_attributes,
-                                               .traits = Trait::product,
+                                               .traits = Trait::contraction,
                                                .linearity = linearity::bilinear,
                                                .infer = infer_convolution,
                                                .transpose = transpose_convolution,

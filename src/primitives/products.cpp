@@ -119,7 +119,7 @@ Values batch_dot(BatchContext& c) {
 constinit const Primitive dot_general{.name = "dot_general",
                                       .arity = 2,
                                       .attributes = dimension_numbers,
-                                      .traits = Trait::product,
+                                      .traits = Trait::contraction,
                                       .linearity = linearity::bilinear,
                                       .infer = infer_dot,
                                       .transpose = transpose_dot,

@@ -115,7 +115,7 @@ inline std::string differences(const Executor& executor, const Graph& a, const G
 /// lie.
 inline bool has_products(const Graph& graph) {
   for (std::size_t i = 0; i < graph.num_operations(); ++i) {
-    if (graph.operation(i).primitive().has_trait(Trait::product)) return true;
+    if (graph.operation(i).primitive().has_trait(Trait::contraction)) return true;
   }
   return false;
 }

@@ -187,7 +187,7 @@ class LoopBuilder {
     const auto primitive = [&](std::size_t i) -> const Primitive& {
       return *g_.operations[operations_[i]].op->primitive;
     };
-    return primitive(0).has_trait(Trait::product) && is_any_of(primitive(1), prim::mul) &&
+    return primitive(0).has_trait(Trait::contraction) && is_any_of(primitive(1), prim::mul) &&
            is_any_of(primitive(2), prim::add, prim::sub) && costs_.terms_of(operations_[0]) <= max_terms;
   }
   void add_packed(ValueId id, int axis) {
@@ -229,7 +229,7 @@ class LoopBuilder {
       const OperationRecord& record = g_.operations[index];
       const Primitive& primitive = *record.op->primitive;
       const Role& role = c_.roles.of[index];
-      if (primitive.has_trait(Trait::product)) {
+      if (primitive.has_trait(Trait::contraction)) {
         traffic_.matmuls = true;
         traffic_.thinnest =
             std::min(traffic_.thinnest, std::max<std::int64_t>(1, costs_.rows_of_point(index, role.factor)));
@@ -249,7 +249,7 @@ class LoopBuilder {
             (c_.roles.of[producer].phase == c_.phase || c_.roles.of[producer].kind == Role::Kind::floating);
         if (!inside) add_packed(operand, factor.of_operand(k));
         const bool whole = factor.of_operand(k) == BlockedLoop::none;
-        if (primitive.has_trait(Trait::product) && whole)
+        if (primitive.has_trait(Trait::contraction) && whole)
           traffic_.whole += c_.graph.type(operand).bytes();
         else if (whole || inside)
           read_whole(operand);
@@ -298,7 +298,7 @@ class LoopBuilder {
     for (const std::uint32_t index : operations_) {
       const OperationRecord& record = g_.operations[index];
       if (record.op->primitive->has_trait(Trait::view)) continue;
-      matmuls = matmuls || record.op->primitive->has_trait(Trait::product);
+      matmuls = matmuls || record.op->primitive->has_trait(Trait::contraction);
       if (is_light(index)) ++light;
       if (record.op->primitive->has_trait(Trait::elementwise)) continue;
       const bool is_load = can_be_fused_load(index);

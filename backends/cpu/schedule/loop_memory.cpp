@@ -32,7 +32,7 @@ std::size_t prepared_bytes(const BlockedLoop& loop) {
     whole[graph.inputs()[i]] = loop.operands[i].axis == BlockedLoop::none;
   std::size_t bytes = 0;
   for (const OperationRecord& record : g.operations) {
-    if (!record.op->primitive->has_trait(Trait::product) || record.num_inputs != 2) continue;
+    if (!record.op->primitive->has_trait(Trait::contraction) || record.num_inputs != 2) continue;
     const ValueId* operands = g.operands.data() + record.first_input;
     const ValueId source = loop.body->roots()[operands[1]];
     if (!whole[source]) continue;

@@ -48,7 +48,7 @@ bool has_few_axes(const Graph& graph, const OperationRecord& record) {
 
 // Made of nothing, or of one element after another of what is not cut.
 bool is_by_element(const Primitive& primitive) {
-  return !primitive.has_trait(Trait::product) && !primitive.has_trait(Trait::reduction);
+  return !primitive.has_trait(Trait::contraction) && !primitive.has_trait(Trait::reduction);
 }
 
 }  // namespace

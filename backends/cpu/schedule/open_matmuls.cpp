@@ -19,7 +19,7 @@ constexpr std::size_t max_open = 8;
 
 bool OpenMatmuls::takes(const Graph& graph, const OperationRecord& record) {
   const Primitive& primitive = *record.op->primitive;
-  if (!primitive.has_trait(Trait::product) || primitive.factors == nullptr || record.num_inputs != 2 ||
+  if (!primitive.has_trait(Trait::contraction) || primitive.factors == nullptr || record.num_inputs != 2 ||
       record.num_outputs != 1 || primitive.has_trait(Trait::impure) || primitive.has_trait(Trait::barrier))
     return false;
   const ValueId* operands = graph.data().operands.data() + record.first_input;

@@ -32,7 +32,7 @@ Schedule delay_matmuls(const Graph& graph, Schedule schedule, const std::vector<
   for (std::uint32_t i = 0; i < nodes.size(); i += nodes[i].size) {
     if (nodes[i].kind != NodeKind::operation) continue;
     const Operation matmul = graph.operation(nodes[i].index);
-    if (!matmul.primitive().has_trait(Trait::product) || matmul.num_outputs() != 1) continue;
+    if (!matmul.primitive().has_trait(Trait::contraction) || matmul.num_outputs() != 1) continue;
     std::size_t bytes = 0;
     for (const ValueId id : matmul.inputs()) bytes += graph.type(id).bytes();
     const std::size_t made = graph.type(matmul.output()).bytes();

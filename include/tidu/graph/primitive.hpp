@@ -32,9 +32,10 @@ enum class Trait : std::uint32_t {
   elementwise = 1U << 0,
   reduction = 1U << 1,    ///< removes the axes of attribute `axes` or `axis`, or combines elements along them
   shape_only = 1U << 2,   ///< moves or selects elements without arithmetic
-  product = 1U << 3,      ///< a contraction: its cost grows faster than the size of its operands
-  constant = 1U << 4,     ///< no operands: cheap to rematerialize
-  impure = 1U << 5,       ///< never merged, dropped, replayed or recomputed
+  contraction = 1U << 3,  ///< a matmul or convolution: its cost grows faster than the size of its operands
+  product [[deprecated("use contraction")]] = contraction,  ///< the former name
+  constant = 1U << 4,                                       ///< no operands: cheap to rematerialize
+  impure = 1U << 5,                                         ///< never merged, dropped, replayed or recomputed
   barrier = 1U << 6,      ///< values that pass through it are not merged with values that do not
   holds_graph = 1U << 7,  ///< an attribute holds a graph; its JVP rule replaces the primal operation by
                           ///< another one, and does not see the primal results
