@@ -88,7 +88,7 @@ void NodeRunner::run(State& state, std::span<Cotangent*> outgoing, bool moves) c
 }
 
 // Before they are delivered, which one thread does at a time: an executor's waits may take long, and call
-// backward. CotangentOps that are not wanted are released here for the same reason.
+// backward. Cotangents that are not wanted are released here for the same reason.
 void NodeRunner::move_outgoing(const Node& node, std::span<Cotangent*> outgoing) const {
   const bool selective = reached_.is_selective();
   for (std::uint32_t e = 0; e < node.num_edges; ++e) {
