@@ -2,6 +2,8 @@
 // which operations are absorbed, and which values need no buffer.
 #include "cpu/steps/step_passes.hpp"
 
+#include <algorithm>
+
 #include "cpu/compare.hpp"
 #include "cpu/fusion/vector_ir.hpp"
 
