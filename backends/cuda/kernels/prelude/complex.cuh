@@ -248,18 +248,31 @@ template <class R>
 FN C tan(C x) {
   return over_i(tanh(times_i(x)));
 }
+// Beyond that, 1 is nothing beside x: asin x and others are log 2x and an angle, where the products of roots
+// might overflow.
+template <class R>
+FN bool is_far(C x) {
+  return magnitude(x.re) > (R)1e15 || magnitude(x.im) > (R)1e15;
+}
+template <class R>
+FN R log_twice(C x) {
+  return log_magnitude(x) + (R)0.69314718055994530942;
+}
 template <class R>
 FN C asin(C x) {
+  if (is_far(x)) return {atan2(x.re, magnitude(x.im)), with_sign(log_twice(x), x.im)};
   const C below = sqrt(C{1 - x.re, -x.im}), above = sqrt(C{1 + x.re, x.im});
   return {atan2(x.re, (below * above).re), asinh((conj(below) * above).im)};
 }
 template <class R>
 FN C acos(C x) {
+  if (is_far(x)) return {atan2(magnitude(x.im), x.re), -with_sign(log_twice(x), x.im)};
   const C below = sqrt(C{1 - x.re, -x.im}), above = sqrt(C{1 + x.re, x.im});
   return {2 * atan2(below.re, above.re), asinh((conj(above) * below).im)};
 }
 template <class R>
 FN C acosh(C x) {
+  if (is_far(x)) return {log_twice(x), atan2(x.im, x.re)};
   const C below = sqrt(C{x.re - 1, x.im}), above = sqrt(C{x.re + 1, x.im});
   return {asinh((conj(below) * above).re), 2 * atan2(below.im, above.re)};
 }
@@ -267,15 +280,21 @@ template <class R>
 FN C asinh(C x) {
   return over_i(asin(times_i(x)));
 }
-// log1p(4a / ((1 - a)^2 + b^2)) / 4 + i atan2(2b, (1 - a)(1 + a) - b^2) / 2
+// log1p(4a / ((1 - a)^2 + b^2)) / 4 + i atan2(2b, (1 - a)(1 + a) - b^2) / 2. Next to the poles the squares
+// would underflow, and 1 is nothing beside the quotient.
 template <class R>
 FN C atanh(C x) {
-  const R a = x.re, b = x.im;
-  if (magnitude(a) > (R)1e15 || magnitude(b) > (R)1e15) {
+  const R a = x.re, b = x.im, distance = magnitude(1 - magnitude(a));
+  if (is_far(x)) {
     const C inverse = reciprocal(x);
     return {inverse.re, with_sign((R)1.57079632679489661923, b)};
   }
-  const R re = log1p(4 * magnitude(a) / ((1 - magnitude(a)) * (1 - magnitude(a)) + b * b)) / 4;
+  R re;
+  if (distance < (R)1e-9 && magnitude(b) < (R)1e-9) {
+    re = log(4 * magnitude(a)) / 4 - log_magnitude(C{distance, b}) / 2;
+  } else {
+    re = log1p(4 * magnitude(a) / (distance * distance + b * b)) / 4;
+  }
   return {with_sign(re, a), atan2(2 * b, (1 - a) * (1 + a) - b * b) / 2};
 }
 template <class R>
