@@ -55,7 +55,7 @@ class EventLease {
 
 // The first stream is that of the capture; the others come from it and lead back to it.
 void Compiled::issue_on_streams(const Addresses& at, std::span<const Stream> streams,
-                              EventLease& events) const {
+                                EventLease& events) const {
   Device& device = runtime_->device();
   std::vector<Memory> table;
   bind(at, table);
