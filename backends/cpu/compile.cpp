@@ -273,7 +273,7 @@ class Compiler {
   void composite(std::size_t node) {
     const passes::NodeValues& values = fused_->at(node).values;
     const std::vector<ScheduleNode>& nodes = given_.schedule().nodes;
-    // What an error names: a fusion's first operation, or what makes a loop's first result.
+    // The operation that an error names: a fusion's first, or the producer of a loop's first result.
     const std::uint32_t named = nodes[node].kind == NodeKind::blocked_loop
                                     ? graph_.data().producers[values.results[0]]
                                     : nodes[nodes[node].kind == NodeKind::operation ? node : node + 1].index;

@@ -1,9 +1,9 @@
 // demanded_elements.cpp - one sweep over the graph from its end.
 //
-// Note [Triangles]: a triangular matrix is often gathered from a vector by an index for each element, what is
-// not in the triangle coming from a zero behind the vector. Its gradient is scattered back, and the sum for
-// that zero is sliced off, or it is gathered (simplify_scattered.cpp): so half of the matmul that makes the
-// gradient is never read.
+// Note [Triangles]: a triangular matrix is often gathered from a vector by an index for each element; the
+// elements outside of the triangle come from a zero at the end of the vector. Its gradient is scattered back,
+// and the sum for that zero is sliced off; or the gradient is gathered (simplify_scattered.cpp). So half of
+// the matmul that makes the gradient is never read.
 #include "cpu/demanded_elements.hpp"
 
 #include "cpu/is_any_of.hpp"
@@ -178,7 +178,7 @@ class Reads {
     return std::make_shared<const std::vector<bool>>(std::move(read));
   }
 
-  // Of what a take gathers from.
+  // The demanded elements of the array that a take gathers from.
   ReadElements of_taken(const OperationRecord& record, const ReadElements& elements) {
     const Indexed by = indexed(record);
     const std::size_t gathered = by.number * by.inner;
@@ -212,7 +212,7 @@ class Reads {
   const GraphData& g_;
   std::span<const std::byte* const> constant_at_;
   std::vector<DemandOf> of_;
-  std::vector<bool> matters_;  // by value: does it come of a matmul or of what is scattered?
+  std::vector<bool> matters_;  // by value: does it derive from a matmul or a scattered value?
   std::size_t left_ = max_elements;
 };
 

@@ -1,17 +1,18 @@
 // loop.cpp - planning and running of blocked loops.
 //
-// Note [Chunks]: where a loop leaves sums, its blocks are dealt in chunks, whose number depends on the sizes
-// alone. Each chunk has sums of its own, to which its blocks add in order; the chunks' sums are added in
-// order. So the bits are the same for any number of threads. The first chunk's sums are the results
-// themselves. One thread adds those of another chunk when it is done with it, at one place for all; several
-// keep them until all chunks are done, and then share the elements. Sums begin as zeros. Without sums every
-// block is a chunk.
+// Note [Chunks]: if a loop accumulates sums, its blocks are divided into chunks, whose number depends on the
+// sizes alone. Each chunk has its own sums, to which its blocks add in order, and the sums of chunks are
+// added in order. So the bits are the same for any number of threads. The first chunk accumulates in the
+// results themselves. A single thread adds the sums of each further chunk when it is done with the chunk, so
+// one buffer serves all of them. Several threads keep all sums until all chunks are done, and then share the
+// elements. Sums begin as zeros. Without sums every block is a chunk.
 //
-// Note [Prepared operands]: what matmuls in the blocks read whole is packed once, before the blocks run, for
-// all of them and all threads. Bodies read it behind their inputs.
+// Note [Prepared operands]: operands that matmuls in the blocks read whole are packed once, before the blocks
+// run, for all blocks and threads. Body programs have them as additional inputs, after the others.
 //
-// Note [Parts]: the part of an array that a block has is contiguous where the cut axis is the first of those
-// longer than 1. Otherwise it is copied to memory of its own before the block runs, or from there behind it.
+// Note [Parts]: a block's part of an array is contiguous if the tiled axis is the first of those longer than
+// 1. Otherwise the part has memory of its own: an operand is copied there before the block runs, and a result
+// from there after it.
 #include "cpu/loop.hpp"
 
 #include <algorithm>

@@ -31,7 +31,7 @@ const std::vector<bool>* OperationPlans::reads_of(std::uint32_t operation) const
   return reads_.empty() || record.num_outputs != 1 ? nullptr : reads_[record.first_output].get();
 }
 
-// See CallSite::fixed: of matmuls.
+// A bit for each fixed operand of a matmul: see CallSite::fixed.
 std::uint32_t OperationPlans::fixed_of(std::uint32_t operation) const {
   const OperationRecord& record = graph_.data().operations[operation];
   if (call_site_.fixed.empty() || !record.op->primitive->has_trait(Trait::contraction)) return 0;

@@ -1,13 +1,12 @@
 // scan.cpp - planning and running of scans.
 //
-// Note [Steps of a scan]: the body is compiled once, and runs in memory that the scan has for all steps:
-// slices of xs are read and slices of ys written where they are. A carry is written to two places by turns,
-// of which the one that has the last step's is the result; the first step reads what the scan is given. One
-// that the body only adds to, as transposed scans do, stays in the result, which begins as what is given:
-// matmuls are added to it where it is (see CallSite::sums; such inputs are the last of the program's).
-// So does one of which the body changes some elements, and reads none behind that (Compiled::changed_into).
-// What matmuls read of consts is packed once for all steps, as in blocked loops. Nothing is allocated while
-// steps run.
+// Note [Steps of a scan]: the body is compiled once, and runs in memory that the scan has for all steps.
+// Slices of xs are read, and slices of ys written, in place. A carry alternates between two buffers, such
+// that the last step writes the result; the first step reads the initial value. A carry to which the body
+// only adds, as in transposed scans, stays in the result, which begins as the initial value: matmuls
+// accumulate in it (see CallSite::sums; such inputs are the program's last). So does a carry of which the
+// body changes some elements and reads none afterwards (Compiled::changed_into). Parts of consts that matmuls
+// read are packed once for all steps, as in blocked loops. Steps allocate nothing.
 #include "cpu/scan.hpp"
 
 #include <algorithm>

@@ -10,7 +10,7 @@ std::shared_ptr<const Compiled> compile_step(const ScanBody& body, std::size_t n
                                              std::size_t num_carry, std::int64_t steps,
                                              const InnerContext& context) {
   constexpr std::int64_t max_repeats = std::int64_t{1} << 30;
-  constexpr std::int64_t min_fixed_steps = 4;  // of which it pays that consts are packed for matmuls
+  constexpr std::int64_t min_fixed_steps = 4;  // from which on packing consts for matmuls pays
   CompileOptions options = context.options;
   const std::int64_t max_steps = max_repeats / std::max<std::int64_t>(options.repeats, 1);
   options.repeats *= std::clamp<std::int64_t>(steps, 1, std::max<std::int64_t>(max_steps, 1));

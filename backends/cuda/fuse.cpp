@@ -1,12 +1,12 @@
-// fuse.cpp - operations gathered in nodes.
+// fuse.cpp - planning of nodes: which operations share a kernel.
 //
-// Note [Fusions]: an operation is written into every kernel that reads it where it only moves elements or
-// makes constants (it is `inlined`); it is a member of one fusion of operations on as many elements where its
-// elements are computed one by one; a reduction joins the fusion that makes what it reduces. Everything else
+// Note [Fusions]: an operation that only moves elements or makes constants is written into every kernel that
+// reads it (it is `inlined`). An operation whose elements are computed one by one is a member of one fusion
+// of operations on as many elements. A reduction joins the fusion that computes its operand. Everything else
 // is a node by itself. Nodes run in the order in which they were begun, so an operation joins a fusion only
-// if all that it reads is made by earlier nodes or at the same element by the fusion itself. A matmul that
-// takes an addition (epilogues.hpp) is made where the addition stands. What is cheap to compute again from
-// memory (rematerialized.hpp) is written into every kernel that reads it, and to memory by none.
+// if earlier nodes, or the fusion itself at the same element, compute all its operands. A matmul that absorbs
+// an addition (epilogues.hpp) runs at the position of the addition. Values that are cheap to compute again
+// from memory (rematerialized.hpp) are computed in every kernel that reads them, and never written to memory.
 #include "cuda/fuse.hpp"
 
 #include <algorithm>
@@ -27,7 +27,8 @@
 namespace tidu::cuda_detail {
 namespace {
 
-// Members of a fusion, memory that it reads, nodes that it may be behind; operations inlined for one operand.
+// Limits: members of a fusion, operands that it reads from memory, nodes between a fusion and an operation
+// that joins it, and operations that are inlined for one operand.
 constexpr std::size_t max_members = 48, max_operands = 20, farthest = 64, max_inlined = 12;
 // What one operation reads from memory, if it is to be a member: choices among many read more.
 constexpr std::size_t max_sources_of_one = 96;
@@ -47,9 +48,9 @@ struct Fusion {
   std::int64_t size = 0;          // elements of its members
   std::optional<ReductionShape> reduction;
   bool open = false;
-  bool comes_back = false;  // members that read results of its reductions
+  bool comes_back = false;  // do members read results of its reductions?
 
-  // May members read results of reductions? Where threads can stay with a row.
+  // May members read results of reductions? Yes, if threads can stay with a row.
   bool may_come_back(int multiprocessors) const {
     constexpr std::int64_t longest = 16384;
     return reduction && reduction->rows && reduction->runs.size() <= 2 && reduction->reduced > 1 &&
@@ -197,8 +198,8 @@ class Fuser {
       made_by_[operation.output(slot)] = fusion;
   }
 
-  // Can the fusion read all that in time? Adds what it would read from memory, and says whether results of
-  // reductions come back.
+  // Can the fusion read all operands in time? Adds those that it would read from memory to `fresh`, and sets
+  // `back` if the operation reads results of its reductions.
   bool can_read(std::uint32_t at, const Operation& operation, std::vector<ValueId>& fresh, bool& back) const {
     const Fusion& fusion = fusions_[at];
     const bool reduces = roles_[operation.index()] == Role::reduction;
@@ -234,8 +235,8 @@ class Fuser {
     return fusions_[at].open && at >= first_open_ && fusions_.size() - at <= farthest &&
            fusions_[at].operations.size() < max_members;
   }
-  // Open fusions that may take the operation: the last one that makes what it reads, the last one of its
-  // size.
+  // Open fusions that may accept the operation: the last one that computes an operand, and the last one of
+  // its size.
   std::vector<std::uint32_t> candidates(const Operation& operation, std::int64_t size) const {
     std::uint32_t producer = 0;
     for (const ValueId id : operation.inputs()) {

@@ -1,5 +1,5 @@
-// fuse.hpp - what of a graph runs as one: single operations, and fusions of operations that become one
-// kernel, without memory between them.
+// fuse.hpp - the nodes of a graph: single operations, and fusions of operations that become one kernel,
+// without memory between them.
 #pragma once
 
 #include <cstdint>

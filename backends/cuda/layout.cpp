@@ -1,5 +1,5 @@
-// layout.cpp - memory by first fit over the lives of values; dependencies by who touched each piece of it
-// last; streams by what each node can follow.
+// layout.cpp - memory by first fit over the lives of values; dependencies by the node that last touched each
+// piece of memory; streams by the nodes that each node can follow.
 #include "cuda/layout.hpp"
 
 #include <algorithm>
@@ -201,7 +201,7 @@ StreamPlan spread(const std::vector<std::vector<std::uint32_t>>& dependencies, s
   streams.tells.resize(count, false);
   most = std::max<std::uint32_t>(most, 1);
   std::vector<std::uint32_t> last(most, no_index);  // by stream: its last node
-  // By stream: of each stream the last node that it is behind of.
+  // By stream: the last node of each stream that precedes its further work.
   std::vector<std::vector<std::uint32_t>> knows(most, std::vector<std::uint32_t>(most, no_index));
   std::vector<std::vector<std::uint32_t>> knew(count);  // by node that tells: what its stream knew
   const auto later = [](std::uint32_t a, std::uint32_t b) {

@@ -36,9 +36,9 @@ struct Layout {
   std::size_t constant_bytes = 0;
 };
 
-/// Gives every value that a node reads or makes a place. `roots`: see passes::alias_roots. The results of
-/// `constants`, nodes without operands, are in memory of their own, which keeps them from run to run. Values
-/// of the workspace share memory once they take more than `max_unshared_bytes` together.
+/// Assigns memory to every value that a node reads or makes. `roots`: see passes::alias_roots. The results of
+/// `constants`, nodes without operands, have memory of their own, which keeps them from run to run. Values of
+/// the workspace share memory if they take more than `max_unshared_bytes` together.
 Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std::vector<Node>& constants,
                const std::vector<Node>& nodes, std::size_t max_unshared_bytes = std::size_t{16} << 20);
 
@@ -56,8 +56,8 @@ struct StreamPlan {
   std::uint32_t used = 1;   ///< streams
 };
 
-/// Spreads independent nodes over at most `most` streams. A node stays on the stream of one that it depends
-/// on where that one was the last there.
+/// Spreads independent nodes over at most `most` streams. A node stays on the stream of a node that it
+/// depends on, if that node is the last one there.
 StreamPlan spread(const std::vector<std::vector<std::uint32_t>>& dependencies, std::uint32_t most);
 
 }  // namespace tidu::cuda_detail

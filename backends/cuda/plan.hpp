@@ -2,8 +2,8 @@
 // type of CUDA's, so that everything up to here is made, read and tested without a toolkit and without a
 // device.
 //
-// An operation or a fusion is planned once, when a program is compiled: a Plan is a list of steps over
-// the operands, the results and scratch memory, all of them addresses that are known when it runs.
+// An operation or a fusion is planned once, when a program is compiled: a Plan is a list of steps over the
+// operands, the results and scratch memory, whose addresses are known when it runs.
 #pragma once
 
 #include <array>

@@ -12,7 +12,7 @@
 namespace tidu::cuda_detail {
 namespace {
 
-// Tells storages of this module from lazy storages of others.
+// Distinguishes the lazy storages of this module from those of others.
 constexpr char producer_of_device_tensors = 0;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// cached_graph.cpp - the process-wide store in which cached graphs of equal structure are one, and the lookup
-// of specializations.
+// cached_graph.cpp - the process-wide store, which interns cached graphs by structure, and the lookup of
+// specializations.
 #include "eager/cached_graph.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace detail {
 namespace {
 
 // Interned cached graphs, each held once by the store, the longest unused last. Never destroyed: tapes in
-// static variables may outlive it. A cached graph is in use while anybody else holds it, and then stays.
+// static variables may outlive it. A cached graph that anything else holds is in use, and stays.
 class Store {
  public:
   static Store& get() {
@@ -129,9 +129,9 @@ class Store {
     }
     return nullptr;
   }
-  // Drops the longest unused of those that only the store holds, until no more than so many entries and bytes
-  // are left. When nearly everything is in use the next sweep waits until half or a quarter as much again has
-  // come, so that it looks at few cached graphs for each that comes.
+  // Drops the longest unused cached graphs that only the store holds, until at most so many entries and bytes
+  // are left. If nearly all are in use, the next sweep waits until the store has grown by a half or a
+  // quarter, so that a sweep looks at few cached graphs for each new one.
   void sweep(Idle& idle, std::size_t max_entries, std::size_t max_bytes) {
     for (auto at = entries_.end();
          at != entries_.begin() && (entries_.size() > max_entries || bytes_ > max_bytes);) {

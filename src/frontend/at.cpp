@@ -71,7 +71,7 @@ Value product_with(Value there, Value v) {
 }
 Value quotient(Value there, Value v) { return ops::div(there, v); }
 
-// The elements that subscripts with those static arguments read, by indices that are data.
+// Reads the elements that subscripts with these static arguments select; `indices` are those that are data.
 Array read_at(const char* name, const Array& x, const Ints& static_args, std::span<const Array> indices,
               Where where) {
   std::vector<Input> operands{x};
@@ -95,7 +95,7 @@ Subscript whole(const Indices& indices) { return {indices.array(), indices.where
 }  // namespace
 
 Array Array::operator[](const Index& i) const {
-  // For loops over elements: with one static argument, so that nothing is allocated.
+  // A fast path for loops over elements: one static argument, without allocation.
   if (rank_of(*this, "index", i.where) == 0) return (*this)[{Subscript(i.value, i.where)}];  // throws
   const std::int64_t static_args[] = {frontend_detail::position_along(0, i.value, "index", *this, i.where)};
   const Input operands[] = {*this};

@@ -83,8 +83,8 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 
 }  // namespace
 
-// Is that the node of the operation of the hot trace that makes value `id`; or, of a leaf, the one that was
-// met with it before?
+// Is `target` the node of the operation of the hot trace that makes value `id`; or, if that is a leaf, the
+// node that was seen with it before?
 [[gnu::always_inline]] inline bool LazyReplay::note_edge(std::uint32_t id, Node* target) {
   HotTrace& hot_trace = *hot_trace_;
   const LazyValue& value = hot_trace.values[id];

@@ -66,7 +66,8 @@ HotTrace& HotTraces::keep(std::unique_ptr<HotTrace> fresh, std::unique_ptr<HotTr
     return *all_.back();
   }
   HotTrace& place = *all_[replaced_++ % max_hot_traces];
-  std::swap(place, *fresh);  // another hot trace that points to it expects a different one, which is no harm
+  // A hot trace whose `next` is here then expects the new one, which does no harm.
+  std::swap(place, *fresh);
   gone = std::move(fresh);
   return place;
 }

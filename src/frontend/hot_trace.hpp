@@ -1,5 +1,5 @@
-// hot_trace.hpp - HotTrace: operations that were evaluated together, kept for their replay, and
-// HotTraces: the hot traces of a trace. See Note [Replay of hot traces] in lazy.hpp.
+// hot_trace.hpp - HotTrace: operations that were evaluated together, kept for their replay; and HotTraces:
+// the hot traces of a trace. See Note [Replay of hot traces] in lazy.hpp.
 #pragma once
 
 #include <array>

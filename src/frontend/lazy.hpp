@@ -1,8 +1,8 @@
 // lazy.hpp - LazyTrace: the lazy operations of a thread, stored flat: operations in the order of recording,
-// and values that are leaves (tensors) or results (lazy tensors). Values do not point
-// to one another, so nothing recurses. The trace holds a reference to every lazy tensor; one that nothing
-// else refers to is dead. Pending operations are either recorded (RecordedOps) or those of a hot trace that
-// is replayed (LazyReplay), never both.
+// and values that are leaves (tensors) or results (lazy tensors). Values do not point to one another, so
+// nothing recurses. The trace holds a reference to every lazy tensor; one that nothing else refers to is
+// dead. Pending operations are either recorded (RecordedOps) or those of a hot trace that is replayed
+// (LazyReplay), never both.
 //
 // Note [One lookup]: evaluation of values finds the operations that they need by a backward sweep, numbers
 // them by a forward sweep, and writes them as words: the graph of each operation (its address, which the

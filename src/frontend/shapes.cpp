@@ -73,7 +73,7 @@ using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::require_value;
 
-// A call with one operand, and static arguments that are numbers already.
+// A call with one operand and these static arguments.
 template <class F>
 Array shaped(const char* name, const Array& x, std::span<const std::int64_t> static_args, Where where,
              const F& body) {

@@ -114,8 +114,8 @@ class Convolve {
         &loop);
   }
 
-  // Each channel with a kernel of its own, channels side by side in memory: a window is a sum of lines of
-  // matmuls.
+  // Each channel has a kernel of its own, and channels are contiguous in memory: the results of a window are
+  // a sum of element-wise products of lines.
   void run_by_channels(const ConvPhase& phase) const {
     const Index channels = s_.shape.groups;
     const auto offset = [](const std::vector<ConvIndex>& axes, Index number) {
@@ -199,7 +199,8 @@ class Convolve {
         view = patches;
       }
       const std::byte* const kernel = kernel_of(phase, group, terms.start);
-      // The first matmuls are added up where the sum is, and of the rest as many at a time elsewhere.
+      // The first matmuls_together matmuls are accumulated in `sum`. Further ones are accumulated in
+      // `several`, which is added to `sum` after as many.
       const Index within = (t - first) % matmuls_together, elements = cell.windows * s_.shape.results;
       std::byte* const to = t == first ? sum : within == 0 ? several : more;
       cell.matmul->run(phase.windows_first ? view : kernel, phase.windows_first ? kernel : view, to);
@@ -258,7 +259,7 @@ void convolve(const ConvState& s, const Call& call) {
   if (s.out_size != 0) Convolve(s, call, add_to<T>, add_products<T>).run();
 }
 
-// Result `i` as the sum that it is, for where matmuls would do far more than that.
+// Computes result `i` as a plain sum, for convolutions of which matmuls would compute far more.
 template <class T>
 void convolve_at(const ConvState& s, const Call& call, Index i) {
   const ConvShape& c = s.shape;
@@ -312,7 +313,7 @@ Plan plan_convolution(const PlanRequest& request) {
     Plan plan = onednn::plan_convolution(shape, state.threads);
     if (plan) return with_zero_padding<float>(std::move(plan), shape);
   }
-  // A kernel of many positions makes a long sum, which matmuls add up with less rounding.
+  // Sums over a kernel of many positions are long; matmuls compute them with smaller rounding errors.
   constexpr Index max_positions = 1024;
   Index positions = 1;
   for (const ConvAxis& axis : shape.axes) positions = std::min(max_positions + 1, positions * axis.kernel);

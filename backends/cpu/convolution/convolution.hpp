@@ -3,10 +3,9 @@
 // Note [Convolution as matmuls]: lhs is padded with zeros where windows exceed it. If lhs is dilated, the
 // windows that use the same kernel elements form a phase, so that no GEMM multiplies by the zeros in between.
 // The elements of lhs that a phase uses are a strided view: windows by terms (features and kernel elements).
-// Blocks of the view are copied
-// ("patches", as im2col) and multiplied by the kernel: windows by terms times terms by result features, or
-// the transpose, according to the layout of the result. A view that is already a matrix is multiplied in
-// place. The blocks and the order of sums depend on the shapes alone.
+// Blocks of the view are copied ("patches", as im2col) and multiplied by the kernel: windows by terms times
+// terms by result features, or the transpose, according to the layout of the result. A view that is already a
+// matrix is multiplied in place. The blocks and the order of sums depend on the shapes alone.
 #pragma once
 
 #include <array>

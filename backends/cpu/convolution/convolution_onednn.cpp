@@ -108,7 +108,7 @@ class Run {
   // Do weights need no reordering and no sum?
   bool in_place() const { return s_.sums == 1 && !s_.parts[1].give_out.primitive; }
 
-  // `data` in the primitive's format, in `reordered` unless it is so already.
+  // `data` in the primitive's format: in `reordered`, unless it has that format already.
   static const std::byte* taken(const Step& step, const Memory& from, const Memory& to, const std::byte* data,
                                 std::byte* reordered, std::byte* scratch, dnnl_status_t& status) {
     if (!step.primitive) return data;

@@ -6,20 +6,20 @@
 // memory if it is a result of the fusion. If a result shares the memory of an operand and there are several
 // segments, the result is kept aside until the block is done.
 //
-// Note [Columns]: columns of matrices that are transposed, or of rows that `take` takes, are gathered for a
-// block if only the fusion reads them. A concatenate that brings values of the fusion side by side, one
-// element each, may be the fusion's last step. Both are kept for a block of few elements, so that they are
-// still in the first cache when they are read or brought to their rows.
+// Note [Columns]: a fusion gathers columns of a matrix block by block, instead of reading a transpose or the
+// rows of a `take`, if only the fusion reads these. The last step of a fusion may be a concatenate that
+// interleaves its values, one element each. Columns are held for a block of few elements, so that they are
+// still in the first-level cache when they are read or interleaved.
 //
-// Note [Fused loads]: a slice, pad, broadcast, iota or roll (two slices of an array, one behind the other)
-// that only fusions read is not made: where its elements lie side by side in the array that it comes from
-// they are read there, and else brought to a thread's memory for a block. A fusion that is one segment goes
-// on line by line, the shortest of those that are read so; of such a line it reads where it comes from
-// whatever lies side by side there. That array may be read while results are written, so none of these takes
-// its place.
+// Note [Fused loads]: a slice, pad, broadcast, iota or roll (two slices of an array) that only fusions read
+// is not materialized. A fusion reads its elements at the source if they are contiguous there; otherwise it
+// copies them to a thread's memory, block by block. A fusion of one segment runs line by line. Its lines are
+// as long as the shortest lines of its fused loads, and parts of them that are contiguous at the source are
+// read there. The source may be read while results are written, so no result takes its memory.
 //
-// Note [Small fusions]: generating code takes as long as some ten thousand steps on elements, so small
-// fusions run operation by operation. The bits are the same, since every value's are the same in any company.
+// Note [Small fusions]: generating code takes as long as some ten thousand operations on elements, so small
+// fusions run operation by operation. The bits are the same: those of a value do not depend on the fusion
+// that it is in.
 #include "cpu/fusion/fused.hpp"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class FusionPlanner {
         operations_.push_back(nodes[k].index);
         state_.count = graph_.type(operation.output()).size();
       } else if (result_at_.find(operation.output()) != result_at_.end()) {
-        reductions_.push_back(nodes[k].index);  // one that somebody reads
+        reductions_.push_back(nodes[k].index);  // one whose result is read
       }
     }
     for (const ValueId operand : values.operands) operand_slots_.push_back(program.slot_of(operand));
@@ -94,7 +94,7 @@ class FusionPlanner {
   }
 
  private:
-  // A segment while operations are added: of vector code where `operation` is no_index.
+  // A segment under construction: vector code if `operation` is no_index, else that operation.
   struct Draft {
     std::uint32_t operation = no_index;
     VectorProgram code;
@@ -150,7 +150,7 @@ class FusionPlanner {
     return value;
   }
 
-  // Memory for what another segment or a reduction reads, and the length of a block.
+  // Assigns memory to values that another segment or a reduction reads, and chooses the length of a block.
   void assign_memory() {
     for (std::size_t at = 0; at < drafts_.size(); ++at) {
       for_reads(drafts_[at], [&](ValueId id) {
@@ -177,7 +177,7 @@ class FusionPlanner {
     const bool simple =
         drafts_.size() == 1 && drafts_[0].operation == no_index && reductions_.empty() && kept_.empty();
     for (const ValueId id : values_.results) {
-      if (graph_.type(id).size() == 1) continue;  // a reduction's
+      if (graph_.type(id).size() == 1) continue;  // a reduction's result
       if (is_in_place(id) && drafts_.size() > 1) {
         aside_.push_back(id);
         kept_.emplace(id, 0);
@@ -240,7 +240,7 @@ class FusionPlanner {
     const SlotId slot = program_.slot_of(id);
     return std::find(operand_slots_.begin(), operand_slots_.end(), slot) != operand_slots_.end();
   }
-  // See Note [Fused loads]. A block is of whole lines, but where it is one of a reduction's.
+  // See Note [Fused loads]. A block consists of whole lines, unless the fusion reduces elements.
   void find_line() {
     constexpr std::int64_t shortest = 64, most = 4 * reduction_block;  // elements
     if (columns_ != nullptr || drafts_.size() != 1 || drafts_[0].operation != no_index || !aside_.empty())

@@ -37,7 +37,7 @@ struct RowsState {
   int threads = 1;
   std::size_t num_operands = 0, num_results = 0;
   std::vector<RowsPlan::ColumnReduction> reductions;
-  std::size_t columns_bytes = 0;  // of a reduction of one chunk, in scratch memory behind that of threads
+  std::size_t columns_bytes = 0;  // of a reduction of one chunk, in scratch memory after that of threads
   std::size_t memory = 0;         // of each thread
   std::size_t workers = 1;
 };
@@ -130,7 +130,7 @@ class RowsRun {
     }
     move(-moved);
   }
-  // As reduce_rows of reduce.hpp combines chunks; each lies in memory of its own.
+  // Combines chunks as reduce_rows of reduce.hpp does; each chunk has memory of its own.
   template <class T>
   void combine() const {
     const std::int64_t chunks = (s_.rows + s_.reduce_rows - 1) / s_.reduce_rows;
@@ -157,7 +157,7 @@ class RowsRun {
 };
 void run_rows(const RowsState& s, const Call& call) noexcept { RowsRun(s, call).run(); }
 
-// Nothing to run where there is no code for all of the fusion.
+// A plan without `run` if there is no vector code for all of the fusion.
 Plan plan_generated(const Program& program, std::size_t node, const passes::NodeValues& values,
                     const CompileOptions& options) {
   if (options.vector_jit == nullptr || values.operands.size() + values.results.size() > max_pointers)
@@ -203,8 +203,8 @@ Plan plan_generated(const Program& program, std::size_t node, const passes::Node
   return make_plan<RowsState, run_rows>(std::move(state), scratch);
 }
 
-// The fusion's operations one by one, as a program of their own. A result in the place of an operand is made
-// elsewhere, as the operand may be read behind it.
+// The fusion's operations one by one, as a program of their own. A result that takes the memory of an operand
+// is first computed in scratch memory, since a later operation may read the operand.
 struct OneByOne {
   struct Aside {
     std::uint32_t result;

@@ -86,8 +86,8 @@ struct Any : Or {
   }
 };
 
-// Matrices of at most so many elements are reduced to a row each, one behind the other, with the bits of
-// reduce_rows: what that needs for each of them takes longer than so few elements.
+// Matrices with at most so many elements are reduced to a row one after another, with the bits of
+// reduce_rows, whose overhead for each matrix exceeds the work on so few elements.
 constexpr std::int64_t small_matrix = 64;
 bool has_small_matrices(const ReductionShape& s) {
   return !s.inner_reduced && s.reduced.size() == 1 && s.kept.size() == 1 && s.rows > 1 && s.inner > 0 &&
@@ -166,7 +166,7 @@ template <class F, class T>
 void reduce_one_block(const std::byte* x, std::int64_t count, std::byte* part) {
   *reinterpret_cast<T*>(part) = reduce_line<F>(reinterpret_cast<const T*>(x), count);
 }
-// As reduce_to_one and reduce_all combine.
+// Combines as reduce_to_one and reduce_all do.
 template <class F, class T>
 void reduce_parts(const std::byte* from, std::int64_t count, std::byte* result) {
   const T* parts = reinterpret_cast<const T*>(from);

@@ -1,14 +1,15 @@
 // rows_plan.cpp - phases of a row fusion, and their steps.
 //
-// Note [Phases]: an operation can be done in a phase once all reductions that it needs are of phases before.
-// What a reduction or a result needs is done in the first phase where it can be, all else where it is needed.
-// In later phases it is loaded or computed again, unless that takes longer than keeping it.
+// Note [Phases]: an operation can be done in a phase if all reductions that it needs are done in earlier
+// phases. A value that a reduction or a result needs is computed in the first phase that can do it, any other
+// value in the phase that needs it. Later phases load or compute a value again, unless that takes longer than
+// keeping it.
 //
-// Note [In place]: a result in the place of an operand is written behind all that the phase, the only one,
-// reads of the same elements.
+// Note [In place]: a result that takes the memory of an operand is written after the same elements of the
+// operand are read. Such a fusion has only one phase.
 //
-// Note [Streams]: results that go beyond the caches anyway are written past them, where their rows are whole
-// cache lines: this spares reading what is there before. Memory that is not aligned takes other code.
+// Note [Streams]: results that are too large for the caches are written past them if their rows are whole
+// cache lines, which saves reading the old contents. Memory that is not aligned takes other code.
 #include "cpu/fusion/rows_plan.hpp"
 
 #include <algorithm>
@@ -349,7 +350,7 @@ class RowsPlanner {
     return list_.add(
         {.op = mask ? VectorOp::load_mask : VectorOp::load, .index = result_pointer(item.result)});
   }
-  // A bool for each row that the fusion does not make: no step reads one.
+  // Is it a bool for each row that the fusion does not compute? No instruction loads one.
   bool is_foreign_mask(ValueId operand) {
     const ValueId id = read(operand);
     return id != no_index && graph_.type(id).dtype() == bool_ && graph_.type(id).size() != 1 &&
@@ -393,7 +394,7 @@ class RowsPlanner {
                list_.add({.op = of_row ? VectorOp::splat_row : load_op(type), .index = pointer_of_.at(id)});
   }
 
-  // What is computed of reductions of the phase, and reductions that somebody else reads.
+  // Writes what is computed from the phase's reductions, and the reductions that other nodes read.
   bool write_row(std::uint32_t phase) {
     virtual_register_of_.clear();
     list_ = VectorProgram{code_.dtype, {}, 0, 0};

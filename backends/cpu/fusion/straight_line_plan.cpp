@@ -1,7 +1,8 @@
 // straight_line_plan.cpp - which operations of a schedule form straight-line kernels, and their code.
 //
-// Note [Cuts]: a stretch of operations is cut where the hash of the few operations around a place is least
-// within reach of the last cut. So what is repeated is cut at the same places each time, wherever it begins.
+// Note [Cuts]: a stretch of operations is cut at the position within reach of the last cut where the hash of
+// the few operations around it is smallest. So a repeated sequence is cut at the same positions each time,
+// wherever it begins (content-defined chunking).
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -14,16 +15,16 @@
 namespace tidu::cpu_detail {
 namespace {
 
-// Operations of a block, at least and at most, where it is cut from a longer stretch.
+// Minimum and maximum operations of a block that is cut from a longer stretch.
 constexpr std::size_t min_operations = 32;
 constexpr std::size_t max_operations = 160;
-// Operations of a block at all.
+// Minimum operations of any block.
 constexpr std::size_t min_at_end = 4;
 // How often code runs in one run of the program, at least: generating it takes as long as running what it
 // does some hundred times.
 constexpr std::int64_t min_equal = 8;
 
-// What an operation is for straight-line kernels.
+// The kind of an operation in straight-line kernels.
 struct Kind {
   enum class Of : std::uint8_t { none, element_wise, reduction, repeat };
   Of of = Of::none;

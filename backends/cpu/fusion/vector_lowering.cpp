@@ -152,8 +152,8 @@ VirtualRegister select(Steps& s, const Op&, Registers x) {
 VirtualRegister round(Steps& s, const Op& op, Registers x) {
   return op.string("rounding_method") == "away_from_zero" ? no_register : s.of(VectorOp::round, x[0]);
 }
-// As detail::truncated: what to_integer makes of what is too large has the bits of the largest when all are
-// transposed, and those of NaN are cleared.
+// As detail::truncated: to_integer gives the smallest integer for numbers that are too large, and inverting
+// all its bits gives the largest. The bits of NaN are cleared.
 VirtualRegister truncate(Steps& s, VirtualRegister x) {
   if (s.dtype() != f32) return no_register;
   const VirtualRegister large = s.of(VectorOp::less_equal, s.immediate(0x1p31), x);

@@ -1,7 +1,7 @@
 // reductions.cpp - the reductions, once for each instruction set.
 //
-// Functions that others could share, and so run on a CPU that lacks the instructions, must not be compiled
-// for one: what is shared here is always inlined.
+// A function that is compiled for an instruction set must not be one that other code shares, and so could run
+// on a CPU without these instructions. Shared functions are therefore always inlined here.
 #include "cpu/kernels/reductions.hpp"
 
 #include <cstring>

@@ -89,9 +89,9 @@ constexpr Index kRowUnit = 14;
 /// That of a tile where rows have ends.
 constexpr Index kRowUnitOfEnds = 8;
 
-/// Multiply-adds of real numbers that repay another thread: in f32 as many as about 1.5 microseconds of
-/// AVX-512; in f64, in which matmuls of so few stand alone among steps that are not shared, those of 15.
-/// What such a step has to fetch from the other thread's cache costs as much as a short matmul gains.
+/// Minimum multiply-adds of real numbers for each further thread. The minimum for f64 is higher: its small
+/// matmuls often stand between steps that one thread runs, and fetching their operands from the other
+/// thread's cache costs as much as a short matmul gains.
 constexpr double kLeastWork = 128 * 1024, kLeastWorkOfDoubles = 384 * 1024;
 
 /// Does more than one thread gain where processors share no cache? Measured with two: nanoseconds that each
@@ -296,7 +296,7 @@ void GemmPlan::run_piece_past_caches(int index, const void* a, const void* b, vo
 void GemmPlan::run(const void* a, const void* b, void* c) const {
   const int count = pieces();
   const bool alone = threads_ == 1 || (!gains_apart_ && too_far_apart());
-  // Without the divisions of run_piece, which tiny matmuls feel. What oneDNN computes depends on the pieces.
+  // Avoids the divisions of run_piece, which take time in tiny matmuls. The bits of oneDNN depend on pieces.
   if (count == 1 || (alone && kernel_ != onednn::matmul)) {
     if (call_.batch == 0) return;
     const SubnormalsAreZeros flush(flushes_);
@@ -345,7 +345,7 @@ Index packed_size(const GemmCall& call) {
 }  // namespace
 
 std::int64_t GemmPlan::packed_bytes() const noexcept {
-  constexpr Index few = 8;  // columns, of which a matmul may be made in another way
+  constexpr Index few = 8;  // columns; a narrower matmul may use another method
   const bool gains = pack_ != nullptr && !has_many_terms() && call_.batch == 1 && !swapped_ &&
                      call_.trans_b && call_.m > 2 && call_.n > few;
   return gains ? packed_size(call_) : 0;
@@ -429,7 +429,7 @@ void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdat
   const Index pieces = std::max<Index>(1, std::min(work / least, threads * ((work + round - 1) / round)));
   const Index even = (call_.m + pieces - 1) / pieces;
   const Index rows = even < 2 * unit ? even : (even + unit - 1) / unit * unit;
-  // See Note [Apart] in parallel.cpp: all read, for the next matmul, what is written here.
+  // See Note [Apart] in parallel.cpp: for the next matmul, all threads read what is written here.
   const auto at = reinterpret_cast<std::uintptr_t>(c) | reinterpret_cast<std::uintptr_t>(how.matmul);
   const bool aligned = call_.ldc * size % line == 0 && at % static_cast<std::size_t>(line) == 0;
   parallel_for(pieces < 2 ? 1 : threads, call_.m, call_.m < 2 * rows ? call_.m / 2 : rows,

@@ -35,7 +35,7 @@ double work_of(const GemmCall& g) {
   return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
 }
 
-/// There matmuls by a transposed B were measured slower than ours, unless they are large.
+/// With AVX-512, matmuls by a transposed B were measured slower than ours, unless they are large.
 bool has_avx512() {
 #if defined(__x86_64__)
   static const bool is = __builtin_cpu_supports("avx512f") != 0;
@@ -45,7 +45,8 @@ bool has_avx512() {
 #endif
 }
 
-/// There matmuls were measured no faster than ours, unless they are large and no operand is crowded.
+/// On AMD CPUs without AVX-512, matmuls were measured no faster than ours, unless they are large and no
+/// operand is crowded.
 bool is_amd_with_avx2_alone() {
 #if defined(__x86_64__)
   static const bool is = __builtin_cpu_is("amd") != 0 && __builtin_cpu_supports("avx512f") == 0 &&
@@ -199,8 +200,8 @@ void give_up_ends() {
 #endif
 }
 
-// C += alpha A B, or C = alpha A B, of a range of C. Where it fails behind the first of several calls C is
-// neither, which happens to no matmul of as few terms as updates have.
+// C += alpha A B, or C = alpha A B, of a range of C. If it fails after the first of several calls, C is
+// neither; matmuls with as few terms as updates have take one call.
 dnnl_status_t sgemm(const GemmCall& g, const GemmRange& range, const void* a, const void* b, float alpha,
                     bool add, void* c) {
   const Index rows = range.row_end - range.row_begin, columns = range.column_end - range.column_begin;

@@ -35,8 +35,9 @@ void add_rows(const GemmCall& call, const GemmRange& range, Index member, const 
 
 }  // namespace
 
-// Members of the batch come one after another. The first part is added to C, if the matmul is; the others
-// are made in memory of the thread's own, as rows of as many elements as C's, and added to those before.
+// Computes the members of the batch one after another. The first part is written to C, or added if the matmul
+// is; the others are computed in the thread's scratch memory, as rows of as many elements as C's, and added
+// to those before.
 void GemmPlan::multiply_many_terms(const GemmRange& range, const std::byte* a, const std::byte* b,
                                    std::byte* c) const {
   const Index size = gemm_element_size(call_.type), parts = (call_.k + kMostTerms - 1) / kMostTerms;

@@ -1,5 +1,5 @@
-// grouped_matmul.cpp - see grouped_matmul.hpp. Matmuls of a group have one plan, as they differ in where
-// their operands lie alone.
+// grouped_matmul.cpp - see grouped_matmul.hpp. The matmuls of a group share one plan, since they differ only
+// in the addresses of their operands.
 #include "cpu/matmul/grouped_matmul.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr double matmul_grain = 1 << 17;
 
 struct GroupedMatmulState {
   Plan plan;                                           // of each
-  std::vector<std::array<std::uint32_t, 2>> operands;  // by matmul: among the group's
+  std::vector<std::array<std::uint32_t, 2>> operands;  // by matmul: indices into the group's operands
   std::size_t scratch = 0;                             // bytes of each
   int threads = 1;
   std::int64_t grain = 1;  // matmuls

@@ -1,6 +1,6 @@
-// matmul.cpp - dot_general as a batch of matmuls. An operand whose axes are batch, rows, columns in
-// either order and merge to three is read where it lies, transposed or not; any other is packed into scratch
-// memory first.
+// matmul.cpp - dot_general as a batch of matmuls. An operand whose axes merge to batch, rows and columns, in
+// either order of the last two, is read in place, transposed or not; any other is first packed into scratch
+// memory.
 #include <algorithm>
 #include <numeric>
 #include <optional>

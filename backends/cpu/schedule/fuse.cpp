@@ -136,8 +136,8 @@ class Fuser {
     return splats_[value] != no_index && graph_.type(value).size() > 1;
   }
 
-  // Which repeated elements does something read that is in no fusion? From the last operation to the first:
-  // what makes repeated elements reads some only if they are needed.
+  // Marks the repeated elements that something outside of fusions reads. Goes from the last operation to the
+  // first: a producer of repeated elements reads its operands only if its result is needed.
   void find_needed() {
     needed_.assign(graph_.num_values(), false);
     for (const ValueId id : graph_.outputs()) needed_[roots_[id]] = true;
@@ -170,13 +170,13 @@ class Fuser {
     for (const BlockedLoop::Value& result : plan_.loops[loop].results) made_by_[result.id] = node;
   }
 
-  // See Note [Layout placement]: it may be read behind all that it reads.
+  // See Note [Layout placement]: the result can be read wherever the operands can.
   void add_layout(std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
     made_by_[record.first_output] = last_producer(record);
     layouts_.add(operation, static_cast<std::uint32_t>(nodes_.size()));
   }
-  // Does the fusion make it itself?
+  // Does that node compute the value?
   bool makes(std::uint32_t node, ValueId id) const { return made_by_[id] == node && !layouts_.made(id); }
 
   // The last node that makes something of what it reads, or makes it readable.
@@ -185,7 +185,7 @@ class Fuser {
     for (const ValueId id : operands_of(graph_, record)) last = std::max(last, made_by_[roots_[id]]);
     return last;
   }
-  // A fusion where it is of that many elements, not 0.
+  // A fusion of that many elements; if it is 0, another node.
   std::uint32_t new_node(std::int64_t elements) {
     const auto node = static_cast<std::uint32_t>(nodes_.size());
     nodes_.emplace_back();
@@ -201,7 +201,7 @@ class Fuser {
     if (!can_join(node, record, Extent::whole)) return 0;
     return nodes_[node].columns == 0 || dtype_with(nodes_[node], record) ? node : 0;
   }
-  // Is all that the operation reads there, and what the fusion itself makes of that extent?
+  // Are all operands available at the node, and do those that it computes itself have that extent?
   bool can_join(std::uint32_t node, const OperationRecord& record, Extent extent) const {
     if (!is_open(node)) return false;
     std::size_t fresh = 0;
@@ -224,7 +224,7 @@ class Fuser {
     nodes_[node].can_have_rows = false;
     return node;
   }
-  // The node where the matmul stands with others, or will stand; 0 where it is no such matmul.
+  // The grouped matmul that the matmul joins or begins; 0 if the operation is not of that kind.
   std::uint32_t find_grouped_matmul(const OperationRecord& record) {
     if (!OpenMatmuls::takes(graph_, record)) return 0;
     const auto is_open = [&](std::uint32_t node) { return this->is_open(node); };
@@ -236,13 +236,14 @@ class Fuser {
     nodes_[node].grouped_matmul = true;
     return node;
   }
-  // Of operations with two operands that fusions take, those that gather rows are not element by element.
+  // Does operand `i` select rows? Of the operations of two operands that fusions accept, only gathers of rows
+  // are not element-wise.
   bool names_rows(const OperationRecord& record, std::size_t i) const {
     const auto is_index = [](DType dtype) { return dtype == i32 || dtype == i64; };
     return record.num_inputs == 2 && i == 1 && !record.op->primitive->has_trait(Trait::elementwise) &&
            is_index(graph_.type(operands_of(graph_, record)[1]).dtype());
   }
-  // The dtype of the fusion's floating elements with the operation's; nothing where there is none for all.
+  // The dtype of the floating-point elements of the fusion and the operation; nothing if they differ.
   std::optional<DType> dtype_with(const FuseNode& node, const OperationRecord& record) const {
     DType dtype = node.dtype;
     const auto add = [&](DType other) {
@@ -258,7 +259,7 @@ class Fuser {
     return dtype;
   }
 
-  // The step of an operation that row fusions may take, or of kind none.
+  // The row step of an operation, if row fusions may accept it; else one of kind none.
   RowStep step_of(std::uint32_t operation) const {
     if (!fuses_rows_) return {};
     const OperationRecord& record = g_.operations[operation];
@@ -284,7 +285,8 @@ class Fuser {
     return step.kind == RowStep::Kind::rows || step.kind == RowStep::Kind::each_row ||
            step.kind == RowStep::Kind::reduce_columns;
   }
-  // Lets what waits for the operation, or for a loop or an output, join a fusion: `least` or a later one.
+  // Adds the operands that wait for a reader (an operation, a loop or an output) to fusions that are no
+  // earlier than node `least`.
   void schedule_operands(const OperationRecord& record) {
     const std::uint32_t least = last_producer(record);
     for (const ValueId id : operands_of(graph_, record)) schedule_waiting(roots_[id], least);
@@ -296,7 +298,8 @@ class Fuser {
     waits_.erase(it);
   }
 
-  // Reductions of rows, and what is repeated along them: of nodes from `least` on.
+  // Adds a reduction, broadcast or gather of rows to a row fusion no earlier than node `least`, or begins
+  // one.
   bool join_rows(std::uint32_t operation, std::uint32_t least) {
     const RowStep step = step_of(operation);
     if (step.kind == RowStep::Kind::none) return false;
@@ -309,7 +312,7 @@ class Fuser {
       const FuseNode& at = nodes_[node];
       if (node < least || !at.fusion || !at.can_have_rows || !at.rows_with(step) || !dtype_with(at, record))
         return false;
-      // Rows that are repeated are no values of the fusion's, nor is what rows are gathered of.
+      // A fusion cannot itself compute the rows that it repeats, or the array whose rows it gathers.
       for (const ValueId operand : operands_of(graph_, record)) {
         if (reads_rows(step.kind) && made_by_[roots_[operand]] == node) return false;
       }
@@ -332,7 +335,7 @@ class Fuser {
     }
     return true;
   }
-  // Operations on one element for each row of a fusion.
+  // Adds an operation on one element for each row to the fusion that computes one of its operands.
   bool join_row_values(std::uint32_t operation) {
     const OperationRecord& record = g_.operations[operation];
     const Primitive& primitive = *record.op->primitive;
@@ -381,14 +384,14 @@ class Fuser {
     }
   }
 
-  // Is it large, and made by a layout operation? Executors may make its elements as they are read.
+  // Is it a large result of a layout operation? Executors may compute its elements as they are read.
   bool is_layout_result(ValueId id) const {
     constexpr std::int64_t many = 4096;
     const std::uint32_t producer = g_.producers[id];
     return producer < g_.operations.size() && graph_.type(id).size() >= many && layouts_.contains(producer);
   }
-  // Is a fusion needed? One operation alone is an operation, unless elements are repeated or read through
-  // layout operations for it.
+  // Is it one operation that needs no fusion? It needs one to read repeated elements, or elements at the
+  // source of a layout operation.
   bool is_alone(const FuseNode& node) const {
     if (node.operations.size() != 1) return false;
     for (const ValueId id : operands_of(graph_, g_.operations[node.operations[0]])) {
@@ -397,7 +400,7 @@ class Fuser {
     }
     return true;
   }
-  // Rows that are gathered and no more: a copy, which needs no fusion.
+  // Does it only gather rows? That is a copy, which needs no fusion.
   bool only_gathers(const FuseNode& node) const {
     return std::all_of(node.operations.begin(), node.operations.end(),
                        [&](std::uint32_t operation) { return names_rows(g_.operations[operation], 1); });
@@ -442,8 +445,8 @@ class Fuser {
   std::vector<std::uint32_t> made_by_;  // by value: a node; 0 for what is there before all nodes
   std::vector<Extent> extent_;          // by value that a fusion makes
   std::vector<FuseNode> nodes_ = std::vector<FuseNode>(1);
-  std::unordered_map<ValueId, std::uint32_t> waits_;  // by result: the operation
-  std::size_t first_open_ = 1;                        // fusions before it are in front of a barrier
+  std::unordered_map<ValueId, std::uint32_t> waits_;             // by result: the operation
+  std::size_t first_open_ = 1;                                   // earlier nodes precede a barrier
   std::unordered_map<std::int64_t, std::uint32_t> last_fusion_;  // by number of elements
   OpenMatmuls open_matmuls_;
   LayoutPlacement layouts_;

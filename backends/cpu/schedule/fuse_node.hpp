@@ -23,7 +23,7 @@ struct FuseNode {
   std::vector<std::uint32_t> operations;
   std::vector<ValueId> operands;  // of a fusion: roots that it reads from memory
   bool fusion = false;
-  bool grouped_matmul = false;  // a grouped matmul
+  bool grouped_matmul = false;
   std::uint32_t loop = no_index;
   std::int64_t columns = 0;     // of a row fusion
   std::int64_t period = 1;      // of a row fusion, in rows

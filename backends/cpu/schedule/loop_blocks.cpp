@@ -1,4 +1,4 @@
-// loop_blocks.cpp - how long the blocks of a loop are, and what it then spares.
+// loop_blocks.cpp - the length of the blocks of a loop, and an estimate of the memory traffic that it saves.
 #include <algorithm>
 #include <memory>
 #include <string_view>
@@ -17,7 +17,7 @@ namespace {
 
 // Elements for one point from which on blocks of one point are worth the steps between them.
 constexpr std::int64_t longest_point = 256;
-// Points of a block that one row fusion can do.
+// Points of a block whose rows one row fusion processes.
 constexpr std::int64_t rows_of_block = 32;
 
 // What is cut, by bytes for each point of the axis, and what is not.
@@ -29,10 +29,10 @@ struct Traffic {
   std::size_t packed = 0;    // of `boundary`, what is copied because its parts are not contiguous
   std::size_t line = std::size_t{1} << 32;  // bytes of one point that lie side by side there, at least
   std::int64_t longest = 0;                 // elements for one point, of what is made
-  double work = 0;                          // of matmuls: bytes that are moved in the time that they take
+  double work = 0;                          // of matmuls: bytes that could be moved in their time
   bool matmuls = false;
-  std::int64_t thinnest = std::int64_t{1} << 32;  // rows, or terms, of a matmul that are of one point
-  bool structure = false;                         // something that a fusion cannot do
+  std::int64_t thinnest = std::int64_t{1} << 32;  // fewest rows or terms of a matmul for one point
+  bool structure = false;                         // is there an operation that a fusion cannot contain?
 };
 
 // The work of matmuls, by operation of a graph whose axes are classified.
@@ -142,13 +142,13 @@ class LoopBuilder {
   }
 
  private:
-  // Is a block all there is, or one fusion, which does as well without a loop?
+  // Is there only one block, or only one fusion, which needs no loop?
   bool spares_nothing(const BlockedLoop& loop) const {
     const std::vector<ScheduleNode>& nodes = loop.body->schedule().nodes;
     const bool one_fusion = num_steps(*loop.body) == 1 && nodes[0].kind == NodeKind::fusion;
     return c_.options.loop_bytes > 0 && (loop.block == loop.extent || one_fusion);
   }
-  // Blocks of several points, if row fusions leave nothing of the points' size between them.
+  // Chooses blocks of several points, if no value of the points' size remains in memory between row fusions.
   bool make_of_rows(BlockedLoop& loop) {
     constexpr std::int64_t element = 4;
     loop.block = std::min(rows_of_block, loop.extent);
@@ -179,8 +179,8 @@ class LoopBuilder {
     loop = std::move(longer);
     if (loop.extent % block != 0) loop.rest = program(loop, loop.extent % block);
   }
-  // Is it a matmul of which a share is added to something, or subtracted, and no more? What does both at
-  // once writes no matmul, and may write the sum over what it is added to.
+  // Is it a matmul whose only reader adds a multiple of it to something, or subtracts it? One step can do
+  // both: it does not write the matmul, and may write the sum over its operand.
   bool is_update() const {
     constexpr double max_terms = 256;  // as in cpu/matmul/gemm.hpp
     if (operations_.size() != 3) return false;
@@ -205,7 +205,8 @@ class LoopBuilder {
     const double line = static_cast<double>(traffic_.line) * static_cast<double>(block);
     return static_cast<double>(traffic_.packed) * std::max(1.0, whole_line / std::max(line, 1.0));
   }
-  // What others than matmuls read whole they read once; what floats is made of it in each block.
+  // An array that operations other than matmuls read whole is read once. Rematerializable operations are
+  // computed from it in each block.
   void read_whole(ValueId operand) {
     std::vector<ValueId> waiting{operand};
     while (!waiting.empty()) {
@@ -271,7 +272,7 @@ class LoopBuilder {
       }
     }
   }
-  // Is it computed element by element, or repeated, or rows gathered of what is not cut?
+  // Is it element-wise, a broadcast, or a gather of rows of an array that is not tiled?
   bool is_light(std::uint32_t operation) const {
     const Primitive& primitive = *g_.operations[operation].op->primitive;
     if (primitive.has_trait(Trait::elementwise) || primitive.has_trait(Trait::repeats)) return true;
@@ -280,8 +281,8 @@ class LoopBuilder {
   bool joins_fusion(std::uint32_t operation) const {
     return is_light(operation) && heavy_.find(g_.operations[operation].first_output) == heavy_.end();
   }
-  // Is it a slice, a pad or a roll that element-wise operations, or others of these, alone read? Fusions may
-  // read these where they come from.
+  // Is it a slice, pad or roll that only element-wise operations, or other such operations, read? Fusions may
+  // read its elements at their source.
   bool is_fused_load(std::uint32_t operation) const {
     return can_be_fused_load(operation) &&
            heavy_.find(c_.roots[g_.operations[operation].first_output]) == heavy_.end();
@@ -290,8 +291,8 @@ class LoopBuilder {
     return c_.options.fuse &&
            (is_any_of(c_.graph.operation(operation), prim::slice, prim::pad) || roll_of(c_.graph, operation));
   }
-  // What others than element-wise operations of the loop read; and may one fusion do all that is light? Of
-  // loops with matmuls, blocks are chosen as if it did not.
+  // Finds the values that operations other than element-wise ones read, and whether one fusion may contain
+  // all light operations. In loops with matmuls, blocks are chosen as if it could not.
   void find_heavy() {
     std::size_t light = 0;
     bool matmuls = false;
@@ -319,7 +320,7 @@ class LoopBuilder {
   std::int64_t points_in(std::size_t bytes) const {
     return std::max(least(), static_cast<std::int64_t>(static_cast<double>(bytes) / bytes_of(1)));
   }
-  // Matmuls of fewer rows take longer for each.
+  // Matmuls of fewer rows take longer for each row.
   std::int64_t least() const {
     constexpr std::int64_t rows = 16;
     return traffic_.matmuls ? (rows + traffic_.thinnest - 1) / traffic_.thinnest : 1;
@@ -359,7 +360,7 @@ class LoopBuilder {
     const double cost = 3 * sums * (sums <= 1 << 15 ? 0.1 : sums <= 1 << 19 ? 0.5 : 1);
     // Beside a block no more stays near the core of what it reads whole.
     const double again = traffic_.whole <= std::size_t{1} << 19 ? 0 : static_cast<double>(traffic_.whole);
-    // Smaller matmuls take longer by something like this.
+    // An estimate of the additional time of smaller matmuls.
     const double smaller = 0.1 * traffic_.work;
     return 2 * worth * static_cast<double>(traffic_.within) - smaller - 2 * packing(block) -
            blocks * (cost + again + each_block);
@@ -368,12 +369,12 @@ class LoopBuilder {
   std::int64_t choose_block() {
     const bool always = c_.options.loop_bytes == 0;
     std::int64_t chosen = 0;
-    // Where matmuls take most of the time, smaller ones cost more than is spared.
+    // If matmuls take most of the time, smaller ones cost more than the loop saves.
     constexpr std::size_t large = 8;
     if (!always && traffic_.matmuls && traffic_.within < large * (traffic_.sums + traffic_.packed)) return 0;
     // Along one point what belongs to the point is one element, and all else is one array after another.
     if (!traffic_.matmuls && traffic_.longest >= longest_point && gain(1) > 0) {
-      // Of blocks as they become if row fusions do most of it.
+      // The gain of the blocks that result if row fusions do most of the work.
       gain_ = gain(c_.options.fuse ? std::min(rows_of_block, c_.roles.extent) : 1);
       return 1;
     }
@@ -414,7 +415,7 @@ class LoopBuilder {
   const std::vector<std::uint32_t>& operations_;
   BlockedLoop loop_;
   Traffic traffic_;
-  std::unordered_set<ValueId> heavy_;  // that has memory, whatever fusions do
+  std::unordered_set<ValueId> heavy_;  // values that have memory, whatever is fused
   std::unordered_set<ValueId> read_whole_;
   bool one_fusion_ = false;
   std::size_t target_ = 0;

@@ -96,7 +96,7 @@ class BodyBuilder {
     }
     return true;
   }
-  // Repeated elements are repeated anew, so that fusions see that they are.
+  // Repeated elements are repeated in the body again, so that fusions recognize them.
   Value whole(ValueId id) {
     std::vector<std::uint32_t> chain;
     ValueId at = id;

@@ -23,7 +23,7 @@ bool sums_along_rows(const OperationRecord& record, std::span<const Type> operan
   return false;
 }
 
-// What matmuls of the blocks read whole, and so have in a better order.
+// Bytes of the operands that matmuls of the blocks read whole, which are packed.
 std::size_t prepared_bytes(const BlockedLoop& loop) {
   const Graph& graph = loop.body->graph();
   const GraphData& g = graph.data();

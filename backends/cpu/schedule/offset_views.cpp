@@ -1,15 +1,14 @@
 // offset_views.cpp - pads of slices, and rolls, as offset views of flat arrays.
 //
-// Note [Offset views]: of an array whose elements lie one behind the other, what is sliced along any axes and
-// padded to the array's shape again is, but for the padding, the array moved by one distance; and what is
-// rolled along an axis is the array moved by two distances, one of which holds where the axis begins anew. So
-// element-wise work on such parts may be done on all elements, as on an array of one axis, of which those
-// that count are then selected: it reads the array where it lies, element by element and as far as there are
-// any, and neither parts nor what is made of them is ever in memory. What is computed and not selected costs
-// as much as the padding around it is large.
+// Note [Offset views]: a slice that is padded to the shape of its array again is, except for the padding, the
+// flat array at an offset. A roll along an axis is the flat array at two offsets, one of which holds where
+// the axis begins anew. Element-wise work on such parts can therefore run on the whole flat array, and a
+// select then takes the elements that count. It reads the array in place, as far as there are elements, and
+// neither the parts nor values computed from them are in memory. The cost is the elements that are computed
+// and not selected, which are as many as the padding.
 //
-// A pad takes in its element-wise operations down to slices, a roll down to an array; what several of them
-// take in is computed again in each, where it is a few sums and products.
+// A pad absorbs its element-wise operations down to slices, a roll down to an array. Operations that several
+// of them absorb are computed again in each, if they are a few additions and multiplications.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -26,7 +25,7 @@ namespace {
 constexpr std::int64_t min_flat_elements = 512, max_elements = std::int64_t{1} << 20;
 // An array of one axis has its elements side by side in any way, and so has a long row.
 constexpr std::int64_t min_of_one_axis = std::int64_t{1} << 16, longest_row = 4096;
-constexpr std::size_t max_shared = 2;     // operations that several layout operations compute
+constexpr std::size_t max_shared = 2;     // operations that several layout operations may compute
 constexpr std::size_t max_taken_in = 12;  // operations
 
 class OffsetViewPass {
@@ -119,8 +118,8 @@ class OffsetViewPass {
     }
   }
 
-  // Values that element-wise operations join, and which of these sets have rows that are reduced or repeated:
-  // their fusions read no parts of arrays.
+  // Sets of values that element-wise operations connect (union-find), and which of the sets have rows that
+  // are reduced or repeated: fusions of these read no parts of arrays.
   ValueId set_of(ValueId id) {
     while (sets_[id] != id) id = sets_[id] = sets_[sets_[id]];
     return id;

@@ -9,7 +9,7 @@
 namespace tidu::passes {
 namespace {
 
-// Multiplications of each, axes of their operands, groups that wait for others at once.
+// Limits: multiplications of a matmul, axes of its operands, grouped matmuls that are open at once.
 constexpr double min_multiplications = 1 << 13;
 constexpr double max_multiplications = 1 << 18;
 constexpr std::size_t max_axes = 32;

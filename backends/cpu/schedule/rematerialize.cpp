@@ -1,13 +1,14 @@
-// rematerialize.cpp - what a fusion would leave in memory although others can compute it again from what they
-// read in its place.
+// rematerialize.cpp - removes results of fusions that their readers can compute again from values in memory.
 //
-// Note [Computed again]: a result of a fusion goes when fusions alone read it, and when it is a few sums and
-// products of at most one array of its size, of single elements and of what is repeated along rows. Its
-// readers then read that array and compute it again: as much is read as before, and nothing is written but
-// what the fusion itself made for each row and repeats along it. The operations stand in several fusions, in
-// none of which their values have memory.
+// Note [Computed again]: a result of a fusion is removed if only fusions read it, and if it is a few
+// additions and multiplications of at most one array of its size, of single elements, and of values that are
+// repeated along rows. Its readers then read that array and compute the result again. They read as much as
+// before; only the values that the fusion itself computes for each row, and repeats along it, are written
+// instead. The operations are in several fusions, in none of which their values have memory.
 //
-// Note [One for several]: where several results are a few such steps from one value that the fusion makes and
+// Note [One for several]: if several results are a few such operations away from one value that the fusion
+// computes and does not write, the fusion writes that value instead: for example a tanh instead of the
+// factors of its derivative and its square.
 // does not leave, it leaves that one instead: of a tanh, not what its derivative and its square are part of.
 #include <algorithm>
 #include <unordered_map>
@@ -23,7 +24,7 @@
 namespace tidu::passes {
 namespace {
 
-// Below, fusions that are not of rows may run operation by operation.
+// Fusions of fewer elements, except row fusions, may run operation by operation.
 constexpr std::int64_t min_elements_again = 4096;
 // Elements of a result for each that is written in its place, at least.
 constexpr std::int64_t min_for_one = 16;
@@ -67,7 +68,7 @@ class Recomputer {
     const OperationRecord& record = g_.operations[operation];
     return {g_.operands.data() + record.first_input, record.num_inputs};
   }
-  // Of a whole array of the fusion, not of one for each row.
+  // Elements of a whole array of the fusion, not of a value with one element for each row.
   std::int64_t elements_of(const Fusion& fusion) const {
     std::int64_t most = 0;
     for (const std::uint32_t operation : fusion.operations) {
@@ -79,7 +80,7 @@ class Recomputer {
     return most;
   }
 
-  // The operations that make the value of that fusion, in order; none where it is not to be computed again.
+  // The operations of the fusion that compute the value, in order; none if it should not be computed again.
   std::vector<std::uint32_t> chain_of(const Fusion& fusion, ValueId value) const {
     const Type type = graph_.type(value);
     std::vector<std::uint32_t> chain;
@@ -132,7 +133,7 @@ class Recomputer {
                        [&](std::uint32_t i) { return g_.operations[i].first_output == id; });
   }
 
-  // Can the fusion of that node take the operation, which repeats along rows? See Note [Periods] in
+  // Can the fusion at that node accept the operation, which repeats along rows? See Note [Periods] in
   // fuse_node.hpp.
   bool fits(std::uint32_t node, std::uint32_t operation) const {
     const RowStep step = row_step(graph_, operation);
@@ -164,7 +165,7 @@ class Recomputer {
   bool is_worth_it(std::uint32_t node, std::int64_t elements) const {
     return schedule_.nodes[node].index != 0 || elements >= min_elements_again;
   }
-  // The operations with which all its readers can make it in place of the fusion; none where one of them
+  // The operations by which all readers can compute the value instead of the fusion; none if one of them
   // cannot.
   std::vector<std::uint32_t> chain_for_readers(std::uint32_t node, ValueId value) const {
     const std::int64_t elements = graph_.type(value).size();

@@ -1,4 +1,4 @@
-// row_step.cpp - which reductions, repetitions and choices of rows go row by row.
+// row_step.cpp - which reductions, broadcasts and gathers a row fusion can do.
 #include <array>
 
 #include "tidu/cpu/schedule_passes.hpp"
@@ -22,7 +22,7 @@ RowStep gathered_rows(const Factors& factors) {
 
 }  // namespace
 
-// Axes that the smaller side lacks are behind all others, or before them, or, where it is repeated, between
+// The axes that the smaller side lacks are after all others, or before them, or, in a broadcast, between
 // them. (Only sums name the axes that they reduce.)
 RowStep row_step(const Graph& graph, std::uint32_t operation) {
   const OperationRecord& record = graph.data().operations[operation];

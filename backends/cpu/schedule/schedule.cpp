@@ -1,4 +1,4 @@
-// schedule.cpp - operations one after another, and which of them move in that order.
+// schedule.cpp - the schedule without fusions, in the order of the graph; and delay_matmuls.
 #include "cpu/schedule/fusion_limits.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"

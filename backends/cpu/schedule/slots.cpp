@@ -159,9 +159,10 @@ std::vector<std::uint32_t> last_readers(const Graph& graph, const std::vector<No
   return last;
 }
 
-// Whether results of a row fusion may take an operand's place: it reduces no row, of which it might read
-// elements again, and reads the operand only where it makes the elements of the same places. Ends of rows
-// that are no multiple of 32 bytes take long to read where something was written just before.
+// May results of a row fusion take an operand's memory? Only if the fusion reduces no row, whose elements it
+// might read again, and reads each element of the operand only where it computes the element of the result at
+// the same position. Rows whose ends are no multiple of 32 bytes are slow to read where something was written
+// just before.
 bool reads_in_order(const Graph& graph, const Schedule& schedule, std::uint32_t node, ValueId operand,
                     const std::vector<ValueId>& roots) {
   constexpr std::size_t unit = 32;

@@ -108,7 +108,7 @@ class CopyElider {
   bool is_matmul(std::uint32_t index) const {
     return matmuls_ && is_any_of(graph_.operation(index), prim::dot_general) && steps_.can_replan(index);
   }
-  // Bytes of what layout operations make for others, by what it comes from.
+  // Finds how many bytes layout operations copy for readers of other kinds, by source.
   void find_copied(const std::vector<std::size_t>& layouts) {
     if (!matmuls_) return;
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
@@ -128,12 +128,12 @@ class CopyElider {
     }
     unmade_.clear();
   }
-  // See Note [Copy elision]; what it is made of is known.
+  // See Note [Copy elision]. Requires the access map of the result.
   bool can_leave_out(std::uint32_t index) const {
     const ValueId made = graph_.operation(index).output();
     const auto readers = readers_.find(made);
     if (readers == readers_.end() || readers->second.empty()) return false;
-    // What it comes from may live on until it is read: no more than it would have taken itself, twice.
+    // The source may have to live until the result is read: at most twice the bytes of the result.
     const Type type_made = graph_.type(made);
     const RunLengths lines = RunLengths::of(unmade_.at(made), type_made);
     std::size_t kept = 0;
@@ -174,10 +174,10 @@ class CopyElider {
                        [&](ValueId id) { return unmade_.contains(program_.roots()[id]); });
   }
 
-  // Where a matmul's result goes.
+  // The destination of a matmul's result.
   struct Target {
-    ValueId made = no_index;  // of what a layout operation would make
-    bool first = false;       // of those that make it
+    ValueId made = no_index;  // the result of the layout operation
+    bool first = false;       // is it the first matmul that writes to it?
     AccessMap view;
     bool add_zero = false;
   };
@@ -211,7 +211,7 @@ class CopyElider {
     return *plan_matmul(node, target == targets_.end() ? Target{} : target->second);
   }
 
-  // Does nothing else than that layout operation read the value, by way of what is left out perhaps?
+  // Is that layout operation the only reader of the value, directly or through elided results?
   bool is_read_by(std::size_t layout, ValueId id) const {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
     std::vector<ValueId> values = {id};
@@ -233,7 +233,7 @@ class CopyElider {
     const std::uint32_t producer = graph_.data().producers[root];
     return producer < node_of_.size() ? node_of_[producer] : program_.schedule().nodes.size();
   }
-  // Of a fusion that adds 0.0 to each of some values and does no more: what it adds it to for that result.
+  // If the fusion only adds 0.0 to values: the value to which it does for that result.
   std::optional<ValueId> with_zero_added(std::size_t node, ValueId result) const {
     const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
     if (nodes[node].kind != NodeKind::fusion || nodes[node].index != 0) return std::nullopt;

@@ -54,7 +54,7 @@ class DonationFinder {
       // What is written there first has to be what reads the input last.
       if (is_written_[output]) continue;
       is_written_[output] = true;
-      // Behind its sum an update has the matmul as a result, which is written before the sum is read.
+      // The second result of an update is the matmul, which is written before the operand is read.
       if (id != values.results[0] && steps_.at(node).plan) continue;
       if (program_.is_written_directly(output) && graph_.type(id).size() == output_type(output).size())
         outputs.push_back(output);

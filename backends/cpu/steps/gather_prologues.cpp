@@ -65,7 +65,7 @@ Columns ColumnFinder::find(std::size_t node) {
   return columns;
 }
 
-// The elements of each operation of the fusion; 0 where they are not all as many.
+// The number of elements of every operation of the fusion; 0 if they differ.
 std::int64_t ColumnFinder::rows_of(std::size_t node) const {
   const std::vector<ScheduleNode>& nodes = program_.schedule().nodes;
   std::int64_t rows = -1;

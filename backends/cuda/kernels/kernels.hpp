@@ -35,10 +35,10 @@ Plan plan_loop(const Body& body, int multiprocessors);
 /// Results that reduce the same axes of values of one shape, and perhaps values of that shape.
 Plan plan_reduction(const Body& body, int multiprocessors);
 
-/// Values of rows, reductions over them, values of their results, and values of rows again that these are
-/// parts of: threads stay with a row and go along it once for each time that results come back. `of_rows`
-/// says which pieces are reductions or follow from reductions alone, one for each row; all reductions are
-/// along rows of one shape.
+/// Values of rows, reductions over them, values computed from the results, and values of rows again that read
+/// these: threads stay with a row, and pass over it once for each time that results are read. `of_rows` says
+/// which pieces are reductions or depend on reductions alone, one for each row; all reductions are along rows
+/// of one shape.
 Plan plan_rows(const Body& body, const std::vector<bool>& of_rows, int multiprocessors);
 
 /// How many blocks of so many threads for that much work: at least 1.

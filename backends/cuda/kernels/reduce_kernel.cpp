@@ -1,6 +1,6 @@
-// reduce_kernel.cpp - kernels that reduce axes. A result's elements are reduced by some lanes of a warp or by
-// a block where they lie beside each other, by the threads of a column of a block where results do. Where
-// there are few results, several blocks reduce parts of one, and a second kernel reduces what they left:
+// reduce_kernel.cpp - kernels that reduce axes. If the elements of a result are adjacent, some lanes of a
+// warp, or a block, reduce them; if results are adjacent, the threads of a column of a block do. If there are
+// few results, several blocks reduce parts of one, and a second kernel reduces the results of the parts,
 // always in the same order.
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// reductions.hpp - reductions as text: what a reduction puts together, and a full index from that of a result
-// and that of an element which it reduces.
+// reductions.hpp - reductions as text: the function and the accumulator, and the full index of an element
+// from the index of its result and its index among the elements of that result.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ namespace tidu::cuda_detail {
 /// A reduction in the prelude's words.
 struct Reduction {
   std::string function;      ///< "monoid::sum<float>"
-  std::string accumulator;   ///< type of what it reduces
+  std::string accumulator;   ///< type of partial results
   std::size_t bytes = 0;     ///< of the accumulator
   bool places = false;       ///< takes an index beside the element
   bool lifted = false;       ///< elements are made accumulators by one()
   DType dtype = DType::f32;  ///< of the result
 
   std::string none() const { return function + "::none()"; }
-  /// The element as an accumulator; `index` is its place among those of one result.
+  /// The element as an accumulator; `index` is its index among the elements of one result.
   std::string one(const std::string& element, const std::string& index) const;
   /// The result of the value type.
   std::string get(const std::string& accumulated) const;
@@ -28,15 +28,14 @@ struct Reduction {
   }
 };
 
-/// Does the primitive reduce axes in one of the ways here? Complex logsumexp does not.
+/// Does the operation reduce axes in a way that is supported here? Complex logsumexp does not.
 bool is_reduction(const Op& op, Type operand);
 /// The reduction that the operation is.
 Reduction reduction_of(const Op& op, Type operand, Type result);
 /// The axes that it drops.
 Ints reduced_axes(const Op& op);
 
-/// A shape as runs of axes that are reduced or kept, in turns; axes of one point are in whichever run they
-/// are.
+/// A shape as alternating runs of reduced and kept axes; an axis of extent 1 is in the run around it.
 struct ReductionShape {
   ReductionShape(const Shape& shape, const Ints& axes);
   Shape shape;

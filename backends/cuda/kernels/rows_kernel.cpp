@@ -1,5 +1,5 @@
-// rows_kernel.cpp - kernels that come back to a row with what they reduced of it, as softmax and
-// normalisation do. A row is read once, where registers can hold it, else anew each time.
+// rows_kernel.cpp - kernels that read the results of reductions of a row along the same row, as softmax and
+// normalisation do. A row is read once if registers can hold it, else again each time.
 #include <algorithm>
 
 #include "cuda/kernels/kernels.hpp"

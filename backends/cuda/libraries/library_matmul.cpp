@@ -1,5 +1,5 @@
-// library_matmul.cpp - cuBLASLt, whose matrices are column-major: a row-major matmul is that of the
-// transposes in the other order, and memory stays as it is.
+// library_matmul.cpp - matmuls by cuBLASLt, whose matrices are column-major: a row-major matmul is computed
+// as the matmul of the transposes in the other order, without copies.
 #include "cuda/libraries/library_matmul.hpp"
 
 #include <cublasLt.h>

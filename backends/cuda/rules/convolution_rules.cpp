@@ -1,10 +1,10 @@
-// convolution_rules.cpp - conv_general_dilated as matmuls: what each window meets is copied into
-// a row (or a column) of a matrix, whose matmul with the kernel is the result. Where no library multiplies
-// (integers), and where matmuls would be too small (many groups of few results), each element of the result
-// is summed up by a thread. cuDNN does some of them where it is asked to (convolution_match.cpp).
+// convolution_rules.cpp - conv_general_dilated as matmuls: the elements that a window meets are copied into a
+// row (or a column) of a matrix, whose matmul with the kernel is the result. If no library multiplies
+// (integers), or if matmuls would be too small (many groups of few results), a thread sums up each element of
+// the result. cuDNN computes some convolutions if it is asked to (convolution_match.cpp).
 //
-// Windows are counted w = (batch, places of the result), terms of a sum t = (feature, places of the kernel)
-// or, where features of lhs are its last axis, t = (places of the kernel, feature).
+// Windows are counted w = (batch, positions of the result), terms of a sum t = (feature, positions of the
+// kernel) or, if the features of lhs are its last axis, t = (positions of the kernel, feature).
 #include <algorithm>
 
 #include "cuda/kernels/kernels.hpp"

@@ -12,8 +12,8 @@ RuleTable factorization_rules();
 RuleTable spectral_rules();
 RuleTable collective_rules();
 
-/// A batch of matmuls, its operands as they lie: strides in elements between matrices, rows and
-/// columns of A (m × k), B (k × n) and the result, all of whose columns lie next to each other.
+/// A batch of matmuls with operands in place: strides in elements between matrices, rows and columns of A (m
+/// × k), B (k × n) and the result, whose columns are adjacent.
 struct Matmuls {
   DType dtype = DType::f32;
   std::int64_t batch = 1, m = 0, n = 0, k = 0;

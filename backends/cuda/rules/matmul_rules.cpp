@@ -1,6 +1,6 @@
-// matmul_rules.cpp - dot_general as a batch of matmuls. An operand whose axes are batch, rows
-// and columns in either order, and merge to three, is read where it lies, transposed or not; any other is
-// copied into that order first. Matmuls of integers, for which there is no library, are a kernel.
+// matmul_rules.cpp - dot_general as a batch of matmuls. An operand whose axes merge to batch, rows and
+// columns, in either order of the last two, is read in place, transposed or not; any other is copied into
+// that order first. Matmuls of integers, for which there is no library, are a kernel.
 #include <algorithm>
 #include <numeric>
 
