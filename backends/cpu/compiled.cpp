@@ -111,7 +111,7 @@ std::size_t Compiled::peak_bytes() const {
 
 namespace {
 
-// Is it as a fresh one would be, with nobody to see what is written to it?
+// Is it as good as a fresh tensor: allocated, and without other references?
 bool can_write_over(const Tensor& tensor, Type type) {
   return tensor.type() == type && tensor.exclusive() && tensor.allocated();
 }
@@ -148,8 +148,8 @@ void Compiled::execute(std::byte* small, const Frame& frame) const {
 
 namespace {
 
-// A fresh tensor in the place of another, made there: one that is moved there just after it was made costs as
-// much as making it.
+// Replaces a tensor by a fresh one, which is constructed in place: moving it just after its construction
+// would cost as much as constructing it.
 void remake(Tensor& tensor, Type type) {
   std::destroy_at(&tensor);
   try {
@@ -291,14 +291,14 @@ void Compiled::run_into(std::span<const Tensor* const> inputs, std::span<Tensor>
   run_made(inputs.data(), outputs.data());
 }
 
-// Of tensors that are all there.
+// Runs with inputs and outputs that are all allocated.
 void Compiled::run_made(const Tensor* const* inputs, Tensor* outputs) const {
   if (mode_ == Mode::light) return run_light(inputs, outputs);
   run_pooled(inputs, outputs);
 }
 
-// Where inputs are outputs: those that nobody else refers to lend outputs their memory, each the one that it
-// is if it may, and have it again if the run fails.
+// Runs with donated inputs: inputs without other references give their memory to outputs, preferably to the
+// output that is the updated input, and get it back if the run fails.
 void Compiled::run_reusing(std::span<const Tensor* const> inputs, std::span<Tensor> outputs) const {
   std::vector<Tensor> made(outputs.size());
   std::vector<const Tensor*> from(inputs.begin(), inputs.end());

@@ -110,7 +110,7 @@ class Reads {
     return elements == nullptr || (*elements)[i % elements->size()];
   }
 
-  // Of the operand of a slice that leaves out parts of one axis.
+  // The demanded elements of the operand of a slice that leaves out parts of one axis.
   ReadElements of_slice(const OperationRecord& record, const ReadElements& elements) {
     const Op op = Op::of(record.op);
     const Type x = graph_.type(g_.operands[record.first_input]), y = graph_.type(record.first_output);
@@ -162,7 +162,7 @@ class Reads {
             static_cast<std::size_t>(indices.size())};
   }
 
-  // Of what scatter_add adds.
+  // The demanded elements of the updates of scatter_add.
   ReadElements of_updates(const OperationRecord& record, const ReadElements& elements) {
     const Indexed by = indexed(record);
     const std::size_t pattern = by.number * by.inner;

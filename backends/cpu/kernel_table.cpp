@@ -62,8 +62,8 @@ void run_widened(const Widened& s, const Call& call) {
 
 constexpr std::size_t max_operands = 4;  // of generated code for one operation
 
-// The loop that the rule plans, or generated code in its place where there is some for the operation; a
-// scalar step stays what it is.
+// The loop that the rule plans, or generated code instead if there is some for the operation; a scalar step
+// stays as it is.
 struct VectorJitState {
   std::shared_ptr<const VectorKernel> kernel;
   std::int64_t count;

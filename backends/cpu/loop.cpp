@@ -52,7 +52,7 @@ struct Prepared {
   Preparation what;
   std::size_t offset = 0;  // into the prepared memory
 };
-// Of so many elements, and of those left in the end.
+// Plans that add a piece of the sums, and the rest at the end.
 struct Adding {
   Plan plan, rest;
   std::uint32_t result = 0;
@@ -103,7 +103,7 @@ class LoopRun {
   }
 
  private:
-  // Where the sums of a chunk but the first are.
+  // The sums of a chunk, except the first.
   std::byte* sums_of(std::int64_t chunk) const {
     return sums_ + (s_.keeps_sums ? static_cast<std::size_t>(chunk - 1) * s_.sum_bytes : 0);
   }
@@ -281,7 +281,7 @@ Adding plan_adding(const PrimitiveSet& primitives, Type type, const Part& part, 
   Adding adding;
   adding.result = part.index;
   adding.offset = part.offset;
-  // What others call their add may want to see all of it.
+  // A custom add of another set may require the whole array.
   const bool cuts = primitives.add() == &prim::add && type.size() > elements_of_piece;
   if (cuts) {
     adding.pieces = (type.size() + elements_of_piece - 1) / elements_of_piece;

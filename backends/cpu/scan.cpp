@@ -21,7 +21,7 @@ namespace {
 
 struct ScanCarry {
   std::size_t bytes;
-  std::size_t other;  // offset of its second place
+  std::size_t other;  // offset of its second buffer
   bool stays;
 };
 

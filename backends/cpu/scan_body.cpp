@@ -1,4 +1,4 @@
-// scan_body.cpp - what of a scan's body depends on consts alone, and which of its carries are only added to.
+// scan_body.cpp - which values of a scan's body depend on consts alone, and to which carries it only adds.
 #include "cpu/scan_body.hpp"
 
 #include "tidu/cpu/schedule_passes.hpp"
@@ -8,8 +8,8 @@
 namespace tidu::cpu_detail {
 namespace {
 
-// The carries of which the output is the carry and something that does not depend on it, and neither is read
-// for anything else.
+// The carries whose output is the sum of the carry and a value that does not depend on it, if nothing else
+// reads either.
 std::vector<std::uint32_t> find_sums(const Graph& body, std::size_t num_consts, std::size_t num_carry) {
   std::vector<std::uint32_t> reads(body.num_values(), 0), gives(body.num_values(), 0), sums;
   for (const ValueId id : body.data().operands) ++reads[id];

@@ -1,12 +1,12 @@
 // while.cpp - planning and running of whiles.
 //
-// Note [Steps of a while]: a step is the body and, of what it gives, cond: one program, compiled once, in
-// memory that the loop has for all steps; what cond says of the first carries is a program of its own. As in
-// a scan (see Note [Steps of a scan]) a carry is written to two places by turns, one that is only added to,
-// or changed where it is, stays in the result, and what depends on consts alone is made before the first
-// step. Carries that the body gives as they came in are consts. How many steps there are is known at the end:
-// where the last one wrote to the other place, carries are copied, once. Nothing is allocated while steps
-// run.
+// Note [Steps of a while]: a step is the body, and cond of the carries that it returns. Both are one program,
+// compiled once, in memory that the loop has for all steps; cond of the first carries is a program of its
+// own. As in a scan (see Note [Steps of a scan]), a carry alternates between two buffers, a carry that is
+// only added to, or updated in place, stays in the result, and values that depend on consts alone are
+// computed before the first step. Carries that the body returns unchanged are consts. The number of steps is
+// known at the end: if the last step wrote to the other buffer, carries are copied once. Steps allocate
+// nothing.
 #include "cpu/while.hpp"
 
 #include <algorithm>
@@ -21,13 +21,13 @@
 namespace tidu::cpu_detail {
 namespace {
 
-// Where nobody says how many steps there are at most: so many are taken to run.
+// The assumed number of steps, if there is no bound.
 constexpr std::int64_t usual_steps = 64;
 
 struct WhileCarry {
   std::size_t operand, result;
   std::size_t bytes;
-  std::size_t other;  // offset of its second place
+  std::size_t other;  // offset of its second buffer
   bool stays;
 };
 struct WhileConst {

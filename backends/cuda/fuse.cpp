@@ -35,8 +35,8 @@ constexpr std::size_t max_sources_of_one = 96;
 
 enum class Role { nowhere, inlined, member, reduction, standalone };
 
-// What a value is read from: memory or a fusion's member. Element p of the value is element p / repeat of the
-// source; `repeat` is 0 where it is another.
+// The source that a value is read from: memory or a fusion's member. Element p of the value is element p /
+// repeat of the source; `repeat` is 0 if it is a different one.
 struct Source {
   ValueId value;
   std::int64_t repeat;
@@ -118,7 +118,7 @@ class Fuser {
     for (const ValueId id : operation.inputs()) count += sources_of(id).size();
     return count;
   }
-  // What an inlined operation reads; false where that is too much.
+  // Collects the values that an inlined operation reads; false if they are too many.
   bool gather_sources(const Operation& operation) {
     const ValueId result = operation.output();
     std::vector<Source> all;
@@ -173,7 +173,7 @@ class Fuser {
       it = in_memory ? std::next(it) : biased_.erase(it);
     }
   }
-  // What an operation that is a node by itself reads from memory.
+  // The values that a standalone operation reads from memory.
   std::vector<ValueId> read_standalone(std::uint32_t i) const {
     const auto biased = biased_.find(i);
     std::vector<ValueId> all;

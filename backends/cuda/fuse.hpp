@@ -13,10 +13,10 @@ namespace tidu::cuda_detail {
 /// An operation, or several that run as one plan.
 struct Node {
   std::vector<std::uint32_t> operations;  ///< indices into the graph, ascending
-  /// What the plan's operands are. Values that views name are given by what holds their elements
-  /// (passes::alias_roots), and so are results: a view is no node and has no memory of its own.
+  /// The operands of the plan. A view is given by the root that holds its elements (passes::alias_roots), in
+  /// results too: a view is no node and has no memory of its own.
   std::vector<ValueId> operands;
-  std::vector<ValueId> results;  ///< what the plan's results are: values that another node reads, or outputs
+  std::vector<ValueId> results;  ///< results of the plan: values that another node reads, or outputs
   Plan plan;
 };
 

@@ -133,7 +133,7 @@ Layout lay_out(const Graph& graph, const std::vector<ValueId>& roots, const std:
 
 std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node>& nodes,
                                                           const Layout& layout) {
-  // What lies in the workspace now, by offset: who wrote it, and who has read it since.
+  // The stretches of the workspace by offset: the node that wrote each, and its readers since.
   struct Stretch {
     std::size_t end;
     std::uint32_t writer;
@@ -153,7 +153,7 @@ std::vector<std::vector<std::uint32_t>> find_dependencies(const std::vector<Node
       if (piece.writer != node) before[node].push_back(piece.writer);
       before[node].insert(before[node].end(), piece.readers.begin(), piece.readers.end());
       at = pieces.erase(at);
-      // What is left of it still orders those who come after.
+      // The rest of the stretch still orders later nodes.
       if (begin < offset) pieces.emplace(begin, Stretch{offset, piece.writer, piece.readers});
       if (piece.end > offset + bytes) at = pieces.emplace(offset + bytes, piece).first;
     }

@@ -14,7 +14,7 @@ namespace tidu::cuda_detail {
 /// Whose memory a value lies in.
 enum class Home : std::uint8_t { none, input, constant, output, workspace };
 
-/// Where a value lies.
+/// The memory of a value.
 struct Spot {
   Home home = Home::none;
   std::uint32_t index = 0;  ///< of the input or output

@@ -45,7 +45,7 @@ inline BufferRef result(std::size_t index = 0, std::size_t offset = 0) {
 }
 inline BufferRef scratch(std::size_t offset) { return {BufferRef::Kind::scratch, 0, offset}; }
 
-/// What a kernel is called with: an address, or up to eight bytes as they are.
+/// An argument of a kernel: an address, or up to eight bytes by value.
 struct Argument {
   bool is_place = true;
   BufferRef place;
@@ -66,7 +66,7 @@ struct Launch {
   std::vector<Argument> arguments;
 };
 
-/// `bytes` from one place to another of the same device, which do not overlap.
+/// Copies `bytes` within a device; source and destination do not overlap.
 struct CopyStep {
   BufferRef from, to;
   std::size_t bytes = 0;

@@ -1,10 +1,10 @@
 // runtime.hpp - Runtime: an opened device with its pools, and the tensors whose elements lie there.
 //
-// Note [Device tensors]: a tensor on a device is a lazy tensor (tensor.hpp) whose storage knows an address of
-// the device's, the stream whose work makes the elements, and the streams that read them since. Work on
-// another stream waits for the first by an event; memory goes back to the pool with all of them. Who reads it
-// on the host gets a copy, made once; when that copy is written to, the tensor's version says so, and the
-// device is given the elements anew.
+// Note [Device tensors]: a tensor on a device is a lazy tensor (tensor.hpp). Its storage knows an address on
+// the device, the stream whose work makes the elements, and the streams that have read them since. Work on
+// another stream waits for the first by an event; the memory goes back to the pool with all of these events.
+// A reader on the host gets a copy, which is made once; if that copy is written to, the tensor's version says
+// so, and the device is given the elements anew.
 #pragma once
 
 #include <atomic>

@@ -229,7 +229,7 @@ class FusionPlanner {
   bool is_in_one_pass() const {
     return drafts_.size() == 1 && drafts_[0].operation == no_index && columns_ == nullptr && loads_.empty();
   }
-  // What has more pointers takes memory for them.
+  // A kernel with more pointers allocates memory for them.
   bool cannot_fail() const {
     return columns_ == nullptr && loads_.empty() && std::ranges::all_of(drafts_, [](const Draft& draft) {
              return draft.reads.size() + draft.makes.size() <= VectorKernel::few_pointers;
@@ -260,7 +260,7 @@ class FusionPlanner {
     for (const ValueId id : values_.results) state_.in_place = state_.in_place || is_in_place(id);
     state_.block = !reductions_.empty() ? 2 * reduction_block : line < most ? most / line * line : most;
   }
-  // What is one line is read where it comes from but at its ends: these are pieces of their own.
+  // A fused load that is one line is read at its source, except at its ends, which are separate pieces.
   void find_cuts() {
     for (const FusedLoad& operand : loads_) {
       if (kept_.find(operand.value) == kept_.end() || operand.map.axes.size() > 1) continue;
@@ -269,7 +269,7 @@ class FusionPlanner {
         if (cut > 0 && cut < state_.count) state_.cuts.push_back(cut);
     }
     std::sort(state_.cuts.begin(), state_.cuts.end());
-    // Of some that are near each other what lies between them is one piece; so is what they have to an end.
+    // Cuts that are near each other, or near an end, bound one piece.
     constexpr std::int64_t near = 256;
     std::vector<std::int64_t> cuts;
     for (std::size_t i = 0, next = 0; i < state_.cuts.size(); i = next) {
@@ -399,7 +399,7 @@ class FusionPlanner {
       state_.fillings.push_back(filling);
       segment.in.push_back({ElementSource::Kind::kept, to, static_cast<std::uint32_t>(size_of(dtype))});
     }
-    // What nobody else reads has no memory yet.
+    // A value that no other segment reads has no memory yet.
     const ValueId result = operation.output();
     if (kept_.find(result) == kept_.end() && result_at_.find(result) == result_at_.end())
       kept_[result] = add_scratch(graph_.type(result).dtype());

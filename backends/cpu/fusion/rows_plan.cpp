@@ -195,7 +195,7 @@ class RowsPlanner {
     return (item.kind == Kind::column || item.kind == Kind::all_rows) && item.step.columns != code_.columns;
   }
 
-  // From phase to phase: what is needed there, and of that what is there already.
+  // Finds, phase by phase, the values that it needs, and which of them were computed earlier.
   void find_needed(std::uint32_t phase) {
     constexpr double cheap = 2.5;
     for (Item& item : items_) item.needed = is_root(item) && phase_of_root(item) == phase;

@@ -179,7 +179,7 @@ class StraightLineFinder {
   void finish_stretch() {
     const std::size_t count = stretch_.size();
     if (elements_ != 1 && dtype_ != bool_ && count >= min_at_end) {
-      // Of the operations up to a place a few count.
+      // The hash at a position covers so many operations before it.
       constexpr std::size_t window = 3;
       std::vector<std::uint64_t> at(count + window), around(count);
       for (std::size_t k = 0; k < count; ++k) {

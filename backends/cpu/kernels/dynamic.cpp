@@ -1,5 +1,5 @@
-// dynamic.cpp - kernels of dynamic_slice and dynamic_update_slice: a strided copy whose place is read when it
-// runs. A start index is moved into range so that the window lies inside.
+// dynamic.cpp - kernels of dynamic_slice and dynamic_update_slice: a strided copy whose offset is read when
+// it runs. A start index is moved into range so that the window lies inside.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 // Where the window begins in the array: the start indices are the operands from `first` on.
 struct WindowOffset {
   struct Axis {
-    std::int64_t last;    // greatest place to begin at
+    std::int64_t last;    // greatest start index
     std::int64_t stride;  // bytes
   };
   std::vector<Axis> axes;

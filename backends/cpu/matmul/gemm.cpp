@@ -335,7 +335,7 @@ std::size_t GemmPlan::library_bytes(int threads) const noexcept {
 
 namespace {
 
-// Of B in panels, of all terms each, and of which terms each panel has: two numbers.
+// Bytes of B in panels of all terms each, and of two numbers for each panel that say which terms it has.
 Index packed_size(const GemmCall& call) {
   constexpr Index narrowest = 32, terms = 16;  // bytes
   const Index row = call.n * gemm_element_size(call.type);
@@ -373,7 +373,7 @@ bool GemmPlan::can_update() const noexcept {
           (is_near(call_.k, call_.ldb) && (!call_.trans_a || is_near(call_.k, call_.lda))));
 }
 
-// Of a piece: X is copied first, unless it is there already. What oneDNN does not take, our kernels do.
+// Updates a piece: copies X first, unless it is C. Our kernels compute what oneDNN does not support.
 void GemmPlan::update_piece(int index, const void* a, const void* b, const GemmUpdate& how, void* c) const {
   const GemmRange range = range_of(index);
   const float factor = *static_cast<const float*>(how.scale), scale = how.subtract ? -factor : factor;

@@ -307,8 +307,8 @@ Plan plan_strided_matmul(const PlanRequest& request, const MatmulOperands& views
   if (left.size() != 1) return {};
   const std::array<Ints, 2> batch{numbers_list[2], numbers_list[3]};
   const Ints rows = free_axes(lhs, left, batch[0]), columns = free_axes(rhs, right, batch[1]);
-  // Of fewer than 3 rows or columns where they lie would decide on the order of sums; smaller matrices are
-  // brought together and multiplied in less time.
+  // With fewer than 3 rows or columns, the layout of the operands would decide on the order of sums; small
+  // matrices are packed and multiplied in less time.
   constexpr std::int64_t least = 5;
   if (extent_of(lhs, rows) < least || extent_of(rhs, columns) < least || extent_of(lhs, left) < least)
     return {};
@@ -379,7 +379,7 @@ std::optional<GemmPlan> plan_matmul_for_epilogue(const PlanRequest& request, boo
   const Arranged matmul = arrange_matmul(request, *gemm_type(dtype));
   if (matmul.lhs.packed || matmul.rhs.packed) return std::nullopt;
   const GemmPlan own(matmul.call, 1, GemmIsa::avx512), best(matmul.call, 1);
-  // Of more terms another library's kernels gain more than tiles that are changed in registers.
+  // With more terms, another library's kernels gain more than an epilogue in registers.
   constexpr std::int64_t few_terms = 48;
   constexpr std::int64_t min_in_loop = 16;
   if (in_loop && matmul.call.k < min_in_loop) return std::nullopt;

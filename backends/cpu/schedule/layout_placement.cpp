@@ -14,7 +14,7 @@ bool LayoutPlacement::is_layout(const Graph& graph, std::uint32_t operation) {
 
 std::vector<LayoutPlacement::Reordered> LayoutPlacement::in_order() const {
   std::vector<Reordered> entries = entries_;
-  // What others of these read stands no later than they do.
+  // An operand of a layout operation is placed no later than that operation.
   for (std::size_t i = entries.size(); i-- > 0;) {
     const OperationRecord& record = graph_.data().operations[entries[i].operation];
     for (std::uint32_t k = 0; k < record.num_inputs; ++k) {

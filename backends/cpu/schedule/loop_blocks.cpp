@@ -167,7 +167,7 @@ class LoopBuilder {
     for (std::size_t i = 0; i < nodes.size(); i += nodes[i].size) ++count;
     return count;
   }
-  // Of blocks of one point, several points at once where as few steps do that as do one.
+  // Lengthens blocks of one point to several points, if that takes no more steps than one point.
   void lengthen(BlockedLoop& loop) {
     if (!c_.options.fuse || c_.options.loop_bytes == 0) return;
     const std::int64_t block = even(points_in(c_.options.block_bytes));
@@ -199,7 +199,7 @@ class LoopBuilder {
     traffic_.packed += type.bytes();
     traffic_.line = std::min(traffic_.line, static_cast<std::size_t>(inner) * size_of(type.dtype()));
   }
-  // What packing costs, in bytes moved: short lines take as long as longer ones.
+  // The cost of packing, in bytes moved: short lines take as long as longer ones.
   double packing(std::int64_t block) const {
     constexpr double whole_line = 256;
     const double line = static_cast<double>(traffic_.line) * static_cast<double>(block);
@@ -348,31 +348,31 @@ class LoopBuilder {
     const double ratio = static_cast<double>(target_) / static_cast<double>(std::max<std::size_t>(bytes, 1));
     return even(static_cast<std::int64_t>(static_cast<double>(block) * ratio));
   }
-  // What is spared, less what it costs, in bytes moved: see Note [Worth a loop].
+  // The traffic that the loop saves, less its cost, in bytes moved: see Note [Worth a loop].
   double gain(std::int64_t block) const {
     constexpr double each_block = 1 << 12;
     const std::int64_t count = (c_.roles.extent + block - 1) / block;
     const auto blocks = static_cast<double>(count);
     const double alive = bytes_of(block) / static_cast<double>(c_.options.block_bytes);
-    // By how near to the core what is alive stays.
+    // The gain depends on the cache in which the live values of a block fit.
     const double worth = alive <= 1.5 ? 1 : alive <= 3 ? 0.9 : alive <= 6 ? 0.7 : alive <= 12 ? 0.4 : 0.1;
     const auto sums = static_cast<double>(traffic_.sums);
     const double cost = 3 * sums * (sums <= 1 << 15 ? 0.1 : sums <= 1 << 19 ? 0.5 : 1);
-    // Beside a block no more stays near the core of what it reads whole.
+    // Whole operands that are larger than this do not stay in the cache from one block to the next.
     const double again = traffic_.whole <= std::size_t{1} << 19 ? 0 : static_cast<double>(traffic_.whole);
     // An estimate of the additional time of smaller matmuls.
     const double smaller = 0.1 * traffic_.work;
     return 2 * worth * static_cast<double>(traffic_.within) - smaller - 2 * packing(block) -
            blocks * (cost + again + each_block);
   }
-  // 0 where whole arrays are as good.
+  // 0 if whole arrays are as good.
   std::int64_t choose_block() {
     const bool always = c_.options.loop_bytes == 0;
     std::int64_t chosen = 0;
     // If matmuls take most of the time, smaller ones cost more than the loop saves.
     constexpr std::size_t large = 8;
     if (!always && traffic_.matmuls && traffic_.within < large * (traffic_.sums + traffic_.packed)) return 0;
-    // Along one point what belongs to the point is one element, and all else is one array after another.
+    // In a block of one point, the point's own axis has one element, and operations run on whole arrays.
     if (!traffic_.matmuls && traffic_.longest >= longest_point && gain(1) > 0) {
       // The gain of the blocks that result if row fusions do most of the work.
       gain_ = gain(c_.options.fuse ? std::min(rows_of_block, c_.roles.extent) : 1);
@@ -389,8 +389,8 @@ class LoopBuilder {
     }
     return chosen != 0 || always ? chosen : block_of_great_arrays();
   }
-  // Of arrays so large a loop is made where it loses a little, too: memory that nobody has used yet takes
-  // longer to get than to write and read, and there is not as much of it.
+  // For very large arrays a loop is made even if it loses a little: fresh memory takes longer to get than to
+  // write and read, and is limited.
   std::int64_t block_of_great_arrays() {
     constexpr std::size_t great = std::size_t{1} << 30;
     constexpr int doubled = 4;

@@ -74,7 +74,7 @@ class BodyBuilder {
     const Value value = axis == none ? whole(id) : cut(id, axis);
     return made_[key(id, axis)] = value;
   }
-  // What floats is made anew; its chains are short.
+  // Rematerializable values are computed again; their chains are short.
   Value cut(ValueId id, int axis) {
     const std::uint32_t producer = g_.producers[id];
     if (producer < g_.operations.size() && c_.roles.of[producer].kind == Role::Kind::floating) {

@@ -1,13 +1,13 @@
 // loops.cpp - which operations run block by block.
 //
-// Note [Axes that go together]: every factor of an operation unites the axes that it names, of operands and
-// result, so that the axes of a graph fall into classes: the points of a data set are one, whatever is
-// computed for each point. A loop cuts one class. Where an operation sums over it, the loop leaves the sum,
-// and what reads the sum runs behind the loop; what is computed for each point from sums over points takes a
-// second loop. That is what phases count.
+// Note [Axes that go together]: each factor of an operation unites the axes of operands and result that it
+// names, so the axes of a graph fall into classes. For example, the axes of the points of a data set are one
+// class, whatever is computed for each point. A loop tiles one class. If an operation sums over it, the loop
+// accumulates the sum, and readers of the sum run after the loop; a value that is computed for each point
+// from such sums needs a second loop. Phases count these loops.
 //
-// Note [Worth a loop]: what is made and read within a loop is never in memory but for a block. That is the
-// gain; sums over the axis cost, as they are read and written once for each block.
+// Note [Worth a loop]: values that are made and read within a loop are in memory only block by block. That is
+// the gain; sums over the axis cost, since each block reads and writes them.
 #include "cpu/schedule/loops.hpp"
 
 #include <algorithm>
@@ -190,9 +190,9 @@ Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_
         float_at = std::max(float_at.value_or(0), depth);
         continue;
       }
-      // A view of what is there as a whole is there as well.
+      // A view of an untiled value is untiled too.
       if (outside && primitive.has_trait(Trait::view)) break;
-      // Of few points what is small is made once: in each block it would take as long again.
+      // With few points, a small value is made once: each block would take as long for it.
       const bool small =
           !always && roles.extent <= few_points && graph.type(record.first_output).bytes() <= small_value;
       if (outside && small && whole_phase == 0 && factor.of_result() != Factors::none) break;
@@ -214,7 +214,7 @@ Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_
 
 namespace {
 
-// What operations outside of one's own loop read, by value.
+// By value: does an operation outside of its loop read it?
 std::vector<bool> find_escapes(const Graph& graph, const Roles& roles, const std::vector<ValueId>& roots) {
   std::vector<bool> escapes(graph.num_values(), false);
   const GraphData& g = graph.data();
@@ -273,7 +273,7 @@ LoopPlan find_loops(const Graph& graph, const std::vector<ValueId>& roots, const
   std::vector<bool> needed(graph.num_values(), false);
   for (const ValueId id : graph.outputs()) needed[id] = true;
   std::vector<ValueId> unwanted;
-  // From the last phase to the first: what floats runs outside only if something there needs it.
+  // From the last phase to the first: a rematerializable operation runs outside only if it is needed there.
   for (std::size_t phase = by_phase.size(); phase-- > 0;) {
     const std::vector<std::uint32_t>& operations = by_phase[phase];
     if (operations.empty()) continue;

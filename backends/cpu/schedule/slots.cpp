@@ -1,8 +1,9 @@
-// slots.cpp - the memory plan: one walk over the schedule that frees each value's place after its last
+// slots.cpp - the memory plan: one walk over the schedule that frees each value's memory after its last
 // reader.
 //
-// Note [Two regions]: values of up to a page come in a few sizes (multiples of 16) and reuse places of
-// exactly their size, which costs constant time; larger ones are placed best-fit among the free stretches of
+// Note [Two regions]: values of up to a page have few sizes (multiples of 16) and reuse slots of exactly
+// their size, which costs constant time. Larger values are placed best-fit among the free stretches of a
+// second region; neighbouring free stretches are joined again.
 // a second region, which are joined again.
 #include <algorithm>
 #include <array>
@@ -204,7 +205,7 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     if (!planner.has_slot(root)) planner.fixed(root, Storage::output, i);
   }
   const std::vector<std::uint32_t> last = last_readers(graph, nodes);
-  // What a node changes into an output is made where that is.
+  // A value that a node updates in place into an output is made in the memory of the output.
   for (std::uint32_t node = static_cast<std::uint32_t>(nodes.size()); in_place && node-- > 0;) {
     const ValueId changed = nodes[node].changed;
     if (changed == no_index || last[changed] != node || planner.has_slot(changed)) continue;
@@ -215,7 +216,7 @@ SlotPlan assign_slots(const Graph& graph, const Schedule& schedule, const std::v
     if (planner.is_output(part.whole) && !planner.has_slot(part.part)) planner.place_sub_buffer(part);
   }
 
-  // By operand: the last node of which a result has taken its place, or from which on it is free.
+  // By operand: the last node of which a result took its memory, or the node from which on it is free.
   std::vector<std::uint32_t> taken_at(graph.num_values(), no_index);
   for (std::uint32_t node = 0; node < schedule.nodes.size(); node += schedule.nodes[node].size) {
     const NodeValues& values = nodes[node];

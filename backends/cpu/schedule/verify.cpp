@@ -73,7 +73,7 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
       const std::string reader = detail::str("for the blocked loop at ", node, " of the schedule");
       for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, reader);
       for (const BlockedLoop::Value& result : loop.results) write(result.id);
-      // What it writes while it still reads must not be what it reads.
+      // A loop writes results while it still reads operands, so they must not share memory.
       for (const BlockedLoop::Value& operand : loop.operands) read(operand.id, reader);
       for (const BlockedLoop::Value& result : loop.results) read(result.id, reader);
       continue;
@@ -96,7 +96,7 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
       }
     }
     for (const ValueId id : results) write(id);
-    // What one of them writes while others still read must not be what they read.
+    // One matmul writes while others still read, so a result must not share memory with operands.
     if (schedule.nodes[node].kind == NodeKind::grouped_matmul) {
       for (std::size_t k = node + 1; k < node + schedule.nodes[node].size; ++k) {
         const std::uint32_t index = schedule.nodes[k].index;

@@ -21,7 +21,7 @@ class DonationFinder {
         last_read_(graph_.inputs().size(), 0),
         is_written_(graph_.outputs().size(), false) {
     for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i) position_.emplace(graph_.inputs()[i], i);
-    // What is handed out in another place as it is, would be gone.
+    // The elements of an input that is itself an output would be lost.
     for (const ValueId id : graph_.outputs()) position_.erase(program.roots()[id]);
   }
 
@@ -32,7 +32,7 @@ class DonationFinder {
       }
     }
     found_.changed.assign(graph_.outputs().size(), no_index);
-    std::size_t num_unsafe = 0;  // sets behind which something fails
+    std::size_t num_unsafe = 0;  // sets after which a step may fail
     for (std::size_t i = 0; i < nodes_.size(); i += nodes_[i].size) {
       visit(i);
       if (!cannot_fail(i)) num_unsafe = found_.sets.size();
@@ -51,7 +51,7 @@ class DonationFinder {
       const SlotId slot = program_.slot_of(id);
       if (slot == no_index || program_.slot(slot).storage != Storage::output) continue;
       const std::uint32_t output = program_.slot(slot).index;
-      // What is written there first has to be what reads the input last.
+      // The first writer of the output has to be the last reader of the input.
       if (is_written_[output]) continue;
       is_written_[output] = true;
       // The second result of an update is the matmul, which is written before the operand is read.

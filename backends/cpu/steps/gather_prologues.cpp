@@ -106,8 +106,8 @@ void ColumnFinder::gather(std::size_t node, std::int64_t rows, Columns& columns)
   absorb(operations);
 }
 
-// From a slice that is one line of a matrix to the matrix that lies in memory for the whole run: through
-// transposes, and a take of rows or columns. `path` gets the operations.
+// Follows a slice that is one line of a matrix to the matrix, which is in memory for the whole run, through
+// transposes and a take of rows or columns. `path` gets the operations.
 std::optional<GatheredColumn> ColumnFinder::follow(ValueId id, std::int64_t rows,
                                                    std::vector<std::uint32_t>& path) const {
   const GraphData& g = graph_.data();
@@ -174,7 +174,7 @@ bool ColumnFinder::is_given(ValueId root) const {
   return storage == Storage::input || storage == Storage::constant;
 }
 
-// Of operations that made columns those whose results nobody else reads are done.
+// Absorbs the operations that make columns, if nothing else reads their results.
 void ColumnFinder::absorb(std::vector<std::uint32_t>& operations) {
   std::sort(operations.begin(), operations.end(), std::greater<>());
   operations.erase(std::unique(operations.begin(), operations.end()), operations.end());

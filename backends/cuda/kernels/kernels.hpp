@@ -23,7 +23,7 @@ Argument argument(std::int64_t value);
 std::string name_of(const Body& body);
 /// The body of one operation on operands in memory.
 Body body_of(const PlanRequest& request);
-/// Do places in its values need 64 bits?
+/// Do indices of its values need 64 bits?
 bool is_wide(const Body& body);
 /// "const f32* __restrict__ p0, …": one for each operand of the body.
 std::string operand_parameters(const Body& body);

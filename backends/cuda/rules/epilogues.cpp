@@ -55,7 +55,7 @@ class Finder {
   }
 
  private:
-  // What is added to the elements one after another, over and over.
+  // The vector that is added to each row, if the value is a broadcast of one.
   ValueId bias_of(ValueId added) const {
     const ValueId root = roots_[added];
     const auto producer = graph_.producer(root);

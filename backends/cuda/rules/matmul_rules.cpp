@@ -167,8 +167,8 @@ Ints ordered(const Ints& list, const Ints& by) {
   return result;
 }
 
-// Where the operand lies as matrices; copied into scratch memory in the order batch, free, contracted if need
-// be.
+// The operand as matrices: in place if possible, else copied into scratch memory in the order batch, free,
+// contracted.
 Merged placed(Plan& plan, const Operand& x, BufferRef& at, const PlanRequest& like) {
   if (const std::optional<Merged> as_it_is = merged(x)) return *as_it_is;
   Ints permutation = x.batch;
