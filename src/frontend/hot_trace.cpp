@@ -65,11 +65,11 @@ HotTrace& HotTraces::keep(std::unique_ptr<HotTrace> fresh, std::unique_ptr<HotTr
     all_.push_back(std::move(fresh));
     return *all_.back();
   }
-  HotTrace& place = *all_[replaced_++ % max_hot_traces];
+  HotTrace& slot = *all_[replaced_++ % max_hot_traces];
   // A hot trace whose `next` is here then expects the new one, which does no harm.
-  std::swap(place, *fresh);
+  std::swap(slot, *fresh);
   gone = std::move(fresh);
-  return place;
+  return slot;
 }
 
 std::unique_ptr<HotTrace> HotTraces::learn(const RecordedOps& ops, const LazyRunner& runner,

@@ -14,23 +14,23 @@ namespace {
 constexpr std::size_t min_bytes = std::size_t{1} << 16;
 constexpr std::size_t times_smaller = 2;  // the operands together, at least
 
-// The operation that makes it, if that does nothing but move the elements of its only operand.
-std::optional<Operation> mover_of(const Graph& graph, ValueId id) {
+// The producer of the value, if it is a layout operation of one operand.
+std::optional<Operation> layout_operation_of(const Graph& graph, ValueId id) {
   const std::optional<std::uint32_t> producer = graph.producer(id);
   if (!producer) return std::nullopt;
   const Operation operation = graph.operation(*producer);
-  const bool moves =
+  const bool is_layout =
       operation.primitive().has_trait(Trait::view) || &operation.primitive() == &prim::transpose;
-  if (!moves || operation.num_inputs() != 1 || operation.num_outputs() != 1) return std::nullopt;
+  if (!is_layout || operation.num_inputs() != 1 || operation.num_outputs() != 1) return std::nullopt;
   return operation;
 }
 
-// A result, and the two arrays of which it is a matmul.
-class DeferredProduct {
+// A result that is a matmul of two smaller arrays, except for layout operations.
+class DeferredMatmul {
  public:
-  DeferredProduct(const Graph& graph, ValueId result) : graph_(graph) {
+  DeferredMatmul(const Graph& graph, ValueId result) : graph_(graph) {
     if (graph_.type(result).bytes() < min_bytes) return;
-    const std::optional<std::uint32_t> producer = graph_.producer(root(result, behind_));
+    const std::optional<std::uint32_t> producer = graph_.producer(root(result, after_));
     if (!producer) return;
     const Operation operation = graph_.operation(*producer);
     if (&operation.primitive() != &prim::dot_general) return;
@@ -39,42 +39,42 @@ class DeferredProduct {
       sources_.push_back(root(id, before_.emplace_back()));
       bytes += graph_.type(sources_.back()).bytes();
     }
-    if (times_smaller * bytes <= graph_.type(result).bytes()) product_ = operation;
+    if (times_smaller * bytes <= graph_.type(result).bytes()) matmul_ = operation;
   }
-  explicit operator bool() const { return product_.has_value(); }
+  explicit operator bool() const { return matmul_.has_value(); }
   // The matmul's operands before their layout operations, in the graph.
   const std::vector<ValueId>& sources() const { return sources_; }
-  // The result as a graph of those.
+  // The graph that computes the result from the sources.
   Graph make_graph() const {
     GraphBuilder builder("deferred");
     std::vector<Value> operands;
     for (std::size_t k = 0; k < sources_.size(); ++k) {
       const Value source = builder.input(detail::str('x', k), graph_.type(sources_[k]));
-      operands.push_back(moved(builder, before_[k], source));
+      operands.push_back(with_layouts(builder, before_[k], source));
     }
-    return builder.build({moved(builder, behind_, builder.emit_one(product_->op(), operands))});
+    return builder.build({with_layouts(builder, after_, builder.emit_one(matmul_->op(), operands))});
   }
 
  private:
-  // Lists its layout operations, the last one first.
-  ValueId root(ValueId id, std::vector<Operation>& movers) const {
-    while (const std::optional<Operation> mover = mover_of(graph_, id)) {
-      movers.push_back(*mover);
-      id = mover->input(0);
+  // The value before its layout operations, which are listed, the last one first.
+  ValueId root(ValueId id, std::vector<Operation>& layouts) const {
+    while (const std::optional<Operation> layout = layout_operation_of(graph_, id)) {
+      layouts.push_back(*layout);
+      id = layout->input(0);
     }
     return id;
   }
-  static Value moved(GraphBuilder& builder, const std::vector<Operation>& movers, Value value) {
-    for (std::size_t i = movers.size(); i-- > 0;)
-      value = builder.emit_one(movers[i].op(), std::span(&value, 1));
+  static Value with_layouts(GraphBuilder& builder, const std::vector<Operation>& layouts, Value value) {
+    for (std::size_t i = layouts.size(); i-- > 0;)
+      value = builder.emit_one(layouts[i].op(), std::span(&value, 1));
     return value;
   }
 
   const Graph& graph_;
-  std::vector<Operation> behind_;
+  std::vector<Operation> after_;
   std::vector<std::vector<Operation>> before_;
   std::vector<ValueId> sources_;
-  std::optional<Operation> product_;
+  std::optional<Operation> matmul_;
 };
 
 }  // namespace
@@ -85,14 +85,14 @@ std::shared_ptr<const Deferral> Deferral::make(const Graph& program) {
   std::vector<Result> results;
   std::vector<ValueId> sources;
   for (std::uint32_t i = 0; i < outputs.size(); ++i) {
-    const DeferredProduct product(program, outputs[i]);
-    if (!product || std::ranges::count(outputs, outputs[i]) != 1) {
+    const DeferredMatmul matmul(program, outputs[i]);
+    if (!matmul || std::ranges::count(outputs, outputs[i]) != 1) {
       kept.push_back(i);
       continue;
     }
-    const Graph graph = product.make_graph();
+    const Graph graph = matmul.make_graph();
     Result result{i, graph, cpu().compile(graph), {}};
-    for (const ValueId id : product.sources()) {
+    for (const ValueId id : matmul.sources()) {
       const auto at = std::ranges::find(sources, id) - sources.begin();
       if (at == std::ssize(sources)) sources.push_back(id);
       result.operands.push_back(static_cast<std::uint32_t>(at));

@@ -220,11 +220,11 @@ bool Subscripts::is_named_first() const {
 }
 
 Value Subscripts::rows(Value part) const {
-  const Value turned = ops::transpose(without_positions(part), named_first());
+  const Value transposed = ops::transpose(without_positions(part), named_first());
   const auto count = static_cast<std::ptrdiff_t>(indexed_.size());
-  Shape shape{num_elements(Shape(turned.shape().begin(), turned.shape().begin() + count))};
-  shape.insert(shape.end(), turned.shape().begin() + count, turned.shape().end());
-  return ops::reshape(turned, shape);
+  Shape shape{num_elements(Shape(transposed.shape().begin(), transposed.shape().begin() + count))};
+  shape.insert(shape.end(), transposed.shape().begin() + count, transposed.shape().end());
+  return ops::reshape(transposed, shape);
 }
 
 Value Subscripts::from_rows(Value rows, const Shape& part) const {

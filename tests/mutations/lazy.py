@@ -54,10 +54,10 @@ mutation("G4", "memory that something else refers to is lent", "src/frontend/laz
 DEFERRED = "src/frontend/lazy_deferred.cpp"
 mutation("G2", "results that were left are never read", "src/frontend/lazy_program.hpp",
          "runs_for_reading * read.load(std::memory_order_relaxed);", "0 * runs_for_reading;", programs=LAZY)
-mutation("G2", "products of large arrays are left, too", DEFERRED,
+mutation("G2", "matmuls of large arrays are deferred, too", DEFERRED,
          "if (times_smaller * bytes <= graph_.type(result).bytes())", "if (times_smaller > 0)", programs=LAZY)
-mutation("G2", "what moves a product is left out", DEFERRED,
-         "movers.push_back(*mover);", "if (movers.size() > 99) movers.push_back(*mover);", programs=LAZY)
+mutation("G2", "layout operations of a deferred matmul are left out", DEFERRED,
+         "layouts.push_back(*layout);", "if (layouts.size() > 99) layouts.push_back(*layout);", programs=LAZY)
 mutation("G2", "a result that was left is an operand as it is", "src/frontend/lazy.cpp",
          "    if (result == nullptr || !result->is_deferred()) continue;\n", "    if (result == nullptr || true) continue;\n", programs=LAZY)
 
