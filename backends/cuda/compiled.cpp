@@ -152,7 +152,7 @@ void Compiled::load(std::vector<Node> nodes) {
   can_replay_ = can_replay_ && num_steps_ >= min_replayed;
 }
 
-// On the default stream; whoever runs on another waits for it.
+// On the default stream; work on another stream waits for it.
 void Compiled::make_constants(const std::vector<Node>& constants) {
   if (layout_.constant_bytes == 0) return;
   const Stream stream = runtime_->default_stream();

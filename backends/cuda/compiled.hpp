@@ -2,13 +2,12 @@
 // another or replayed.
 //
 // Note [Replay]: the first run puts each step on the caller's stream, which loads and sets up whatever the
-// device needs. From the second on, the steps are captured, independent nodes on streams of their own, and
-// launched as one; whoever runs the program on the same addresses again launches what was captured. The
-// addresses are those of inputs, outputs and workspace, which the pool gives out in the same order to who
-// asks in the same order, so that a loop soon meets the same ones. Up to four captures are kept, and the
-// longest unused one is changed for new addresses. Where no addresses come again, the steps are put on the
-// stream one by one as in the first run. A capture is made on streams that nobody else uses: the caller's may
-// be one that cannot be captured.
+// device needs. The second run captures the steps, with independent nodes on streams of their own, and
+// launches them as one; later runs on the same addresses launch the capture again. The addresses are those of
+// inputs, outputs and workspace. The pool returns the same addresses to the same sequence of requests, so a
+// loop soon meets the same ones. Up to four captures are kept, and the longest unused one is changed for new
+// addresses. If no addresses recur, the steps are put on the stream one by one, as in the first run. A
+// capture is made on streams that nothing else uses: the caller's may be one that cannot be captured.
 #pragma once
 
 #include <cstdint>
@@ -113,7 +112,7 @@ class Compiled {
   mutable std::mutex mutex_;
   mutable std::vector<Replay> replays_;
   mutable std::uint64_t runs_ = 0;
-  mutable std::uint64_t misses_ = 0;  // captures in a row that nobody has launched again
+  mutable std::uint64_t misses_ = 0;  // captures in a row that were not launched again
   mutable std::uint32_t failed_captures_ = 0;
   mutable bool refuses_capture_ = false;
 };

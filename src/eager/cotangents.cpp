@@ -54,7 +54,7 @@ class SmallGraph {
   ~SmallGraph() {
     if (entry_ != nullptr) --entry_->readers;
   }
-  /// Null: the set has no word for it.
+  /// Null: the set has no operation for it.
   const RecordedGraph* get() const {
     if (entry_ != nullptr) return &*entry_->graph;
     return own_ ? &*own_ : nullptr;

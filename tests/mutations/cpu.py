@@ -263,6 +263,6 @@ fault("vector code", "negative powers of two lose their sign", LANES,
 # Buffers of the pieces of a fusion.
 FUSION_RUN = "backends/cpu/fusion/fused_run.cpp"
 fault("fused loads", "a part of a line is thought to be where another was brought", FUSION_RUN,
-      "      brought_[index].at = nullptr;  // what is brought now lies where that did\n", "")
+      "      brought_[index].at = nullptr;  // the new copy overwrites it\n", "")
 fault("columns", "a column that is taken twice is written once", FUSION_RUN,
       "if (number / row != first || to != nullptr) flush();", "if (number / row != first) flush();")

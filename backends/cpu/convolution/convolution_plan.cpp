@@ -196,7 +196,8 @@ class PhasePlanner {
     if (tasks < wanted_tasks / 2) p_.term_groups = std::min<Index>(p_.term_cut.blocks, wanted_tasks / 2);
   }
 
-  // Where matmuls can write their results, and what they are told about it.
+  // Can matmuls write to the result directly? If so, sets its leading dimension, and whether the members of a
+  // block are separate GEMMs.
   void arrange_result() {
     const auto inner = merged(p_.windows, p_.window_cut.axis + 1, other_stride);
     const auto whole = merged(p_.windows, p_.window_cut.axis, other_stride);

@@ -37,8 +37,7 @@ class BlockRun {
   }
 
  private:
-  // Is no result's memory an operand's? That of a sum which a loop or a scan carries along is, in the slots
-  // of two values.
+  // Does no result share memory with an operand? The sum that a loop or a scan carries does, by two slots.
   bool are_apart() const {
     for (const Segment& segment : s_.segments) {
       for (const ElementSource& out : segment.out) {
@@ -59,9 +58,9 @@ class BlockRun {
       default: return memory_ + source.index;
     }
   }
-  // Elements of a line: where they come from, or brought to the thread's memory. They are brought half a page
-  // away from there, modulo pages: the processor takes a load for one of what was just stored where the last
-  // 12 bits of their addresses are near.
+  // The elements of a line: at their source, or copied to the thread's memory. A copy is half a page away
+  // from its source, modulo pages: the processor takes a load to depend on a recent store if the last 12 bits
+  // of their addresses are close.
   const std::byte* line(std::uint32_t index, std::int64_t at, std::int64_t count) {
     const MappedLoad& load = s_.mapped_loads[index];
     const std::int64_t extent = load.map.axes.back().extent;
@@ -69,7 +68,7 @@ class BlockRun {
     const std::int64_t in_line = one ? at : same ? in_line_ : at % extent;
     const std::int64_t number = one ? 0 : same ? number_ : at / extent;
     if (!load.stays || count > extent - in_line) {
-      brought_[index].at = nullptr;  // what is brought now lies where that did
+      brought_[index].at = nullptr;  // the new copy overwrites it
       return line(load, at, in_line, number, count);
     }
     const bool is_there = !load.is_padded || load.map.is_there(number);
@@ -104,7 +103,7 @@ class BlockRun {
     const auto cut = std::upper_bound(s_.cuts.begin(), s_.cuts.end(), first);
     return cut == s_.cuts.end() ? line : std::min(line, *cut - first);
   }
-  // The segment's elements [at, at + count), line by line. What is kept of them lies where the block's does.
+  // Runs the segment's elements [at, at + count), line by line. Kept values are where the block's are.
   void run_lines(const Segment& segment, std::int64_t at, std::int64_t count) {
     Pointers<const std::byte*> in(segment.in.size());
     Pointers<std::byte*> out(segment.out.size());
@@ -206,7 +205,7 @@ class BlockRun {
       }
     }
   }
-  // Columns of rows that lie one behind the other: of the same rows all at once.
+  // Gathers columns of contiguous rows: all columns of some rows at a time.
   template <class Word>
   void split(const Gathering& gathering, std::int64_t at, std::int64_t count) {
     const std::int64_t row = gathering.step;
@@ -249,7 +248,7 @@ class BlockRun {
     waiting_ = static_cast<std::size_t>(count) * row;
     interleave_rows<Word>(columns.span(), count, reinterpret_cast<Word*>(memory_ + rows.rows));
   }
-  // Up to that many bytes of the rows that wait, but for the first ones to an end of a line.
+  // Copies up to that many bytes of the waiting rows; the first copy ends at the end of a cache line.
   void copy_waiting(std::size_t bytes) {
     if (waiting_ == 0) return;
     constexpr std::size_t line = 64;
@@ -261,7 +260,7 @@ class BlockRun {
     waiting_ -= count;
   }
 
-  // A part of a line where it is now.
+  // A part of a line that was copied, and its address.
   struct Brought {
     std::int64_t begin = 0, count = 0;
     const std::byte* at = nullptr;
@@ -274,7 +273,8 @@ class BlockRun {
   eager::detail::ShortArray<Brought, 8> brought_;
   const bool apart_;                       // may elements be computed twice?
   std::int64_t number_ = 0, in_line_ = 0;  // of the line that is read now, of the length s_.line
-  // Rows that are not yet copied past the caches, which takes long: it goes on beside what is done next.
+  // Rows that are not yet copied past the caches. This takes long, so it proceeds while the next rows are
+  // computed.
   const std::byte* from_ = nullptr;
   std::byte* to_ = nullptr;
   std::size_t waiting_ = 0;

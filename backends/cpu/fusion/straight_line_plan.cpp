@@ -1,7 +1,7 @@
 // straight_line_plan.cpp - which operations of a schedule form straight-line kernels, and their code.
 //
 // Note [Cuts]: a stretch of operations is cut at the position within reach of the last cut where the hash of
-// the few operations around it is smallest. So a repeated sequence is cut at the same positions each time,
+// the last few operations is smallest. So a repeated sequence is cut at the same positions each time,
 // wherever it begins (content-defined chunking).
 #include <algorithm>
 #include <array>
@@ -73,7 +73,7 @@ class StraightLineFinder {
   }
 
  private:
-  // Operations one behind another, and a hash of them without what they read.
+  // Consecutive operations, and a hash of them without their operands.
   struct Piece {
     std::size_t first = 0, count = 0;
     DType dtype = f32;
@@ -331,7 +331,7 @@ class StraightLineFinder {
   const std::vector<bool>& excluded_;
   std::vector<std::size_t> last_read_;  // by root: the last node that reads it, or one after all
   std::array<Recent, 256> recent_{};
-  // The stretch that is being gathered.
+  // The present stretch.
   std::size_t first_ = 0;
   std::vector<std::int64_t> stretch_;  // by operation: elements
   DType dtype_ = bool_;

@@ -11,7 +11,7 @@
 
 namespace tidu::cuda_detail {
 
-/// The kernel whose text has `ENTRY` in the place of its name, which is made of `name` and the text.
+/// The kernel of a text that has `ENTRY` instead of its name; the name is made of `name` and the text.
 std::shared_ptr<const KernelSource> make_kernel(std::string_view name, std::string text);
 
 /// An address among a launch's arguments.

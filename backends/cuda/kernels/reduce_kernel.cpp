@@ -15,7 +15,7 @@ namespace {
 // How threads share the work.
 struct Geometry {
   std::int64_t results = 1, elements = 1;
-  bool rows = true;         // lanes beside each other reduce one result
+  bool rows = true;         // do adjacent lanes reduce one result?
   std::int64_t lanes = 32;  // threads for one result
   std::int64_t parts = 1;   // blocks for one result
   std::int64_t part = 1;    // elements of a part

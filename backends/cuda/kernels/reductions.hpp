@@ -43,7 +43,7 @@ struct ReductionShape {
   std::vector<bool> is_reduced;  ///< by run
   std::int64_t kept = 1;         ///< results
   std::int64_t reduced = 1;      ///< elements of each
-  bool rows = true;              ///< elements of one result lie beside each other
+  bool rows = true;              ///< are the elements of one result adjacent?
   /// The index of element `r` of result `o`.
   Writer::Index index(Writer& writer, const std::string& o, const std::string& r) const;
   /// Its place, if both go along the whole memory in one way; else empty.

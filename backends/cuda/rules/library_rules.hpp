@@ -22,7 +22,7 @@ struct Matmuls {
   std::int64_t out_matrix = 0, out_row = 0;
   BufferRef a, b, out;
 };
-/// Can a library take an operand of these strides and extents as it lies? Either rows or columns have
+/// Can a library read an operand of these strides and extents in place? Either rows or columns have
 /// elements next to each other.
 bool lies_as_matrix(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column);
 /// The kernel that does a step whose dtype or shape the library has no algorithm for, a thread for each

@@ -41,7 +41,7 @@ void append_own_matmuls(Plan& plan, const Matmuls& p, const PlanRequest& like) {
                                           std::move(arguments), like.multiprocessors));
 }
 
-// How one operand lies: transposed, and the distance of its rows, or of its columns where it is transposed.
+// The layout of an operand: whether it is transposed, and the distance of its rows, or else columns.
 struct Lying {
   bool transposed;
   std::int64_t leading;
