@@ -384,6 +384,11 @@ case(
     KEY,
 )
 case("random_keys", lambda k: (jax.random.split(k, 3), jax.random.fold_in(k, 5), jax.random.fold_in(k, 500)), KEY)
+fold = lambda k, n: jax.random.uniform(jax.random.fold_in(k, n))
+over = lambda k, n: jax.vmap(lambda m: jax.vmap(lambda j: fold(j, m))(jax.random.split(k, 2)))(n)
+case("random_fold_in_one_key", lambda k, n: jax.vmap(lambda m: fold(k, m))(n), KEY, np.arange(3))
+case("random_fold_in_one_number", lambda k: jax.vmap(lambda j: (fold(j, 7), fold(j, 700)))(jax.random.split(k, 3)), KEY)
+case("random_fold_in_keys_and_numbers", over, KEY, np.array([-2, 0, 250], np.int16))
 case("random_new_keys", lambda n: jax.random.normal(jax.random.split(jax.random.key(n))[1], (2,)), np.int64(5))
 case("random_f32", lambda k: (jax.random.normal(k, (3,), jnp.float32), jax.random.bits(k, (3,), jnp.uint8)), KEY)
 case(

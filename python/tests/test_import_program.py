@@ -151,3 +151,29 @@ def test_a_rule_that_refuses_an_operand_makes_nan():
     assert float(program(2.0, 3.0)) == 6.0
     assert float(td.grad(lambda x: program(x, 3.0))(2.0)) == 3.0
     assert np.isnan(float(td.grad(lambda y: program(2.0, y))(3.0)))
+
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_other_generators_than_threefry_are_refused(impl):
+    key = jax.random.key(3, impl=impl)
+    bits = lambda k: jax.random.bits(k, (3,))
+    of_data = lambda d: bits(jax.random.wrap_key_data(d, impl=impl))
+    of_seed = lambda n: bits(jax.random.fold_in(jax.random.split(jax.random.key(n, impl=impl))[0], n))
+    for f, x, primitive in (
+        (of_seed, 5, "1 x random_seed"),
+        (of_data, jax.random.key_data(key), "1 x random_wrap"),
+        (bits, key, "1 x random key"),
+        (lambda n: n + bits(key), 5, "1 x random key"),
+    ):
+        with pytest.raises(td.ImportProgramError, match=f"{primitive}, of the generator {impl}"):
+            td.from_jax(f, x)
+    with jax.default_prng_impl(impl), pytest.raises(td.ImportProgramError, match=f"random_seed, .* {impl}"):
+        td.from_jax(lambda n: bits(jax.random.PRNGKey(n)), 5)
+    with pytest.raises(td.TypeMismatchError, match=impl):
+        td.from_jax(bits, jax.random.key(3))(key)
+
+
+def test_the_older_way_to_threefry_bits_is_refused():
+    with jax.threefry_partitionable(False), pytest.raises(td.ImportProgramError, match="partitionable") as caught:
+        td.from_jax(lambda n: jax.random.bits(jax.random.split(jax.random.key(n))[0]), 5)
+    assert [f.primitive for f in caught.value.failures] == ["random_split", "random_bits"]

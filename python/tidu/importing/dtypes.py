@@ -61,6 +61,12 @@ def is_key(dtype):
     return jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
 
 
+def check_generator(dtype, primitive):
+    """Refuses the keys of other generators than Threefry-2x32, whose bits are others."""
+    if is_key(dtype) and dtype._impl.name != "threefry2x32":
+        raise Unsupported(primitive, f"of the generator {dtype._impl.name}")
+
+
 def is_float0(dtype):
     return dtype == jax.dtypes.float0
 
@@ -109,6 +115,7 @@ def is_u64(aval):
 def to_numpy(x):
     """The NumPy array that stands for an array of JAX or NumPy, in a dtype of tidu."""
     if hasattr(x, "dtype") and is_key(x.dtype):
+        check_generator(x.dtype, "random key")
         x = np.asarray(jax.random.key_data(x)).view(np.int32)
     x = np.asarray(x)
     if is_float0(x.dtype):

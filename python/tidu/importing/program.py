@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from .. import _core
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, TypeMismatchError
 from . import (  # noqa: F401
     contractions,
     control,
@@ -23,7 +23,7 @@ from . import (  # noqa: F401
     special,
 )
 from .builder import Builder
-from .dtypes import Unsupported, to_numpy, type_of
+from .dtypes import Unsupported, check_generator, to_numpy, type_of
 from .translator import Translator
 
 
@@ -66,7 +66,10 @@ class ImportedProgram:
 def to_array(x, dtype):
     if isinstance(x, _core.Array):
         return x
-    x = to_numpy(x)
+    try:
+        x = to_numpy(x)
+    except Unsupported as problem:
+        raise TypeMismatchError(f"[from_jax] expected an array of a type that tidu has, got {problem}") from None
     if x.dtype == ml_dtypes.bfloat16:
         x = x.astype(np.float32)
     array = _core.asarray(np.ascontiguousarray(x).reshape(x.shape))
@@ -128,11 +131,12 @@ def dump_of(closed, names, name="f"):
     t = Translator()
     with t.inside(Builder(name)) as g:
         try:
+            for a in closed.in_avals:
+                check_generator(a.dtype, "random key")
             xs = [g.input(n, *type_of(a)) for n, a in zip(names, closed.in_avals)]
-        except Unsupported as problem:
-            t.failures.append((problem.primitive, "of an argument", ""))
-        else:
             g.outputs = t.inline(closed, xs)
+        except Unsupported as problem:  # of an argument or a constant
+            t.failures.append((problem.primitive, problem.detail, g.where))
     t.raise_failures()
     dump = g.dump()
     named = reachable(dump, t.named)

@@ -2,8 +2,10 @@
 
 import math
 
+import jax
+
 from .bits import splat
-from .dtypes import Unsupported, ints, is_u64, shape_of
+from .dtypes import Unsupported, check_generator, ints, is_u64, shape_of
 from .translator import aval, out_aval, result, rule
 
 WORD = 2**32 - 1
@@ -32,18 +34,24 @@ def key_of(g, high_and_low):
 
 @rule("random_wrap")
 def random_wrap(t, e, xs):
-    if "fry" not in str(out_aval(e).dtype):
-        raise Unsupported("random_wrap", f"of {out_aval(e).dtype}: only Threefry keys are known")
+    check_generator(out_aval(e).dtype, "random_wrap")
     return low_word(t.g, xs[0])
 
 
 @rule("random_unwrap")
 def random_unwrap(t, e, xs):
+    check_generator(aval(e).dtype, "random_unwrap")
     return unsigned_word(t.g, xs[0])
+
+
+def check_partitionable(primitive):
+    if not jax.config.jax_threefry_partitionable:
+        raise Unsupported(primitive, "with jax_threefry_partitionable off")
 
 
 @rule("random_bits")
 def random_bits(t, e, xs):
+    check_partitionable("random_bits")
     g, bits, shape = t.g, int(e.params["bit_width"]), ints(e.params["shape"])
     dtype = "i64" if bits == 64 else "i32"
     y = g.one("random_bits", [xs[0]], dtype, xs[0].shape[:-1] + tuple(shape), shape=shape, dtype=dtype)
@@ -54,6 +62,7 @@ def random_bits(t, e, xs):
 
 @rule("random_split")
 def random_split(t, e, xs):
+    check_partitionable("random_split")
     g, shape = t.g, ints(e.params["shape"])
     y = g.one("random_bits", [xs[0]], "i64", xs[0].shape[:-1] + tuple(shape), shape=shape, dtype="i64")
     return key_of(g, words(g, y))
@@ -61,6 +70,7 @@ def random_split(t, e, xs):
 
 @rule("random_seed")
 def random_seed(t, e, xs):
+    check_generator(out_aval(e).dtype, "random_seed")
     g, (x,) = t.g, xs
     if x.dtype == "i64" and is_u64(aval(e)) or str(aval(e).dtype) == "int64":
         return key_of(g, words(g, x))
@@ -71,15 +81,13 @@ def random_seed(t, e, xs):
 @rule("random_fold_in")
 def random_fold_in(t, e, xs):
     g, (key, data) = t.g, xs
-    n, lead = splat(data), key.shape[:-1]
-    if n is not None and not lead and not data.rank and 0 <= n < 64:
+    n, lead = splat(data), out_aval(e).shape
+    if n is not None and not lead and 0 <= n < 64:
         y = g.one("random_bits", [key], "i64", [n + 1], shape=[n + 1], dtype="i64")
         return key_of(g, words(g, g.at(y, 0, n)))
     data = unsigned_word(g, data) if data.dtype != "i64" else g.binary("and", data, g.like(WORD, data))
-    if data.shape != lead:
-        raise Unsupported("random_fold_in", f"of data {list(data.shape)} into keys {list(lead)}")
-    first, second = (unsigned_word(g, g.at(key, key.rank - 1, n)) for n in range(2))
-    return key_of(g, [low_word(g, x) for x in threefry(g, first, second, g.full(0, "i64", lead), data)])
+    first, second = (g.fit(unsigned_word(g, g.at(key, key.rank - 1, k)), lead) for k in range(2))
+    return key_of(g, [low_word(g, x) for x in threefry(g, first, second, g.full(0, "i64", lead), g.fit(data, lead))])
 
 
 ROTATIONS = ([13, 15, 26, 6], [17, 29, 16, 24])
