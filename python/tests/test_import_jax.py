@@ -99,6 +99,49 @@ case(
     lambda x: (lax.div(x, x[::-1]), lax.rem(x, x[::-1]), jnp.sort(x), x.max(), x < 9, x.astype(jnp.float64)),
     np.array([2**64 - 1, 7, 2**63], np.uint64),
 )
+NARROW = [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64]
+
+
+def extremes(dtype):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return np.array([low, low + 1, high, high // 2 + 1, 3, 0, low], dtype)
+
+
+def windows(x, **how):
+    low, high = (np.asarray(f(x.dtype), x.dtype) for f in (lambda d: np.iinfo(d).min, lambda d: np.iinfo(d).max))
+    kinds = ((x.dtype.type(0), lax.add), (low, lax.max), (high, lax.min), (x.dtype.type(1), lambda a, b: a * b + 5))
+    return [lax.reduce_window(x, init, f, (2,), (1,), [(3, 2)], **how) for init, f in kinds]
+
+
+for dtype in NARROW:
+    case(f"unary_{dtype.__name__}", lambda x: (abs(x), -x, ~x, jnp.sign(x), lax.square(x), x**3), extremes(dtype))
+    case(f"windows_{dtype.__name__}", lambda x: (windows(x), windows(x, window_dilation=(2,))), extremes(dtype))
+    case(
+        f"least_of_none_{dtype.__name__}",
+        lambda x: (lax.reduce_max(x[:0], (0,)), lax.reduce_min(x[:0], (0,)), x[:0].sum(), x[:0].prod()),
+        extremes(dtype),
+    )
+    case(
+        f"own_functions_{dtype.__name__}",
+        lambda x: (
+            lax.reduce(x, x.dtype.type(1), lambda a, b: a + b + 100, (0,)),
+            lax.reduce(x, x.dtype.type(0), lambda a, b: jnp.where(a > b, a, b), (0,)),
+            jnp.asarray(x).at[np.array([0, 2, 2])].apply(lambda v: (v + 100) >> 1),
+        ),
+        extremes(dtype),
+    )
+    case(
+        f"over_a_mapped_axis_{dtype.__name__}",
+        lambda x: jax.vmap(lambda v: (lax.psum(v, "i"), lax.pmax(v, "i"), lax.pmin(v, "i")), axis_name="i")(x),
+        extremes(dtype),
+    )
+case("conv_i8", lambda x, w: lax.conv(x, w, (1,), "SAME"), np.full((1, 1, 4), 100, np.int8), np.full((1, 1, 2), 3, np.int8))
+case(
+    "u64_and_f16",
+    lambda x, y: (x.astype(jnp.float16), y.astype(jnp.uint64)),
+    np.array([7, 2**40, 2**64 - 1], np.uint64),
+    np.array([7.5, 6e4, np.inf, -1.0], np.float16),
+)
 FLOATS = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, 5e-324, 2.2e-308, -1e300, 0.1])
 case("bits_of_f64", lambda x: lax.bitcast_convert_type(x, jnp.int64), FLOATS)
 case("f64_of_bits", lambda x: lax.bitcast_convert_type(x, jnp.float64), FLOATS.view(np.int64))
@@ -162,6 +205,12 @@ case("own_reduction", lambda x: lax.reduce(x, x.dtype.type(1.0), lambda a, b: a 
 case("sort", lambda x: (jnp.sort(x), jnp.argsort(x), -jnp.sort(-x), lax.sort((x > 0, x), num_keys=2)[1]), u(6))
 case("top_k", lambda x: lax.top_k(x, 2), u(3, 5))
 case("unique_median", lambda x: (jnp.median(x), jnp.quantile(x, 0.3), jnp.unique(jnp.round(x), size=3)), u(6))
+SORTED = np.array([-np.inf, 0.0, 1.0, 1.0, 2.0, np.inf, np.nan, np.nan])
+for side in ("left", "right"):
+    for method in ("scan", "sort", "compare_all"):
+        f = lambda x, y, s=side, m=method: jnp.searchsorted(x, y, side=s, method=m)
+        case(f"searchsorted_{side}_{method}", f, SORTED, np.array([7.0, np.nan, np.inf, -0.0, 1.0, -np.inf]))
+case("searchsorted_u64", jnp.searchsorted, np.array([3, 2**63, 2**64 - 1], np.uint64), np.array([5, 2**63], np.uint64))
 window = functools.partial(lax.reduce_window, window_dimensions=(2, 3), window_strides=(1, 2), padding="SAME")
 case("reduce_window_sum", lambda x: window(x, 0.0, lax.add), u(4, 6))
 case("reduce_window_max", lambda x: window(x, -jnp.inf, lax.max), u(4, 6))
@@ -174,6 +223,12 @@ case(
     "reduce_window_own",
     lambda x: lax.reduce_window(lax.stop_gradient(x), 1.0, lambda a, b: a * b + 0 * a, (2,), (2,), "VALID"),
     u(6),
+)
+case("reduce_window_init", lambda x: lax.reduce_window(lax.stop_gradient(x), 2.0, lax.add, (2,), (1,), "SAME"), np.arange(4.0))
+case(
+    "reduce_window_base_dilated",
+    lambda x: lax.reduce_window(lax.stop_gradient(x), 2.0, lambda a, b: a * b + 1, (3,), (1,), "SAME", base_dilation=(2,)),
+    u(4),
 )
 case("gradient_of_pooling", lambda x: jax.grad(lambda y: jnp.sum(window(y, -jnp.inf, lax.max) ** 2))(x), u(4, 6))
 
@@ -261,6 +316,12 @@ case(
     np.array([0, 2, 9]),
 )
 case("scatter_columns", lambda x, v: x.at[:, np.array([1, 1])].add(v), u(3, 4), u(3, 2))
+thrice = lambda v: 3 * v + 1
+repeated = np.array([1, 1, 9, -1, 9, 1])
+case("apply", lambda x: jnp.asarray(x).at[repeated].apply(thrice), np.arange(4))
+case("apply_to_columns", lambda x: jnp.asarray(x).at[:, repeated].apply(thrice), np.arange(9).reshape(3, 3))
+case("apply_to_elements", lambda x: jnp.asarray(x).at[repeated, 1].apply(thrice), np.arange(9).reshape(3, 3))
+case("apply_mapped", lambda x, i: jax.vmap(lambda r, k: r.at[k].apply(thrice))(x, i), np.arange(6).reshape(2, 3), np.array([[0, 0], [2, 1]]))
 case("segment_sum", lambda x, i: jax.ops.segment_sum(x, i, 3), u(5, 2), np.array([0, 2, 2, 0, 1]))
 case("segment_max", lambda x, i: jax.ops.segment_max(x, i, 3), u(5), np.array([0, 2, 2, 0, 1]))
 case("bincount", lambda x: jnp.bincount(x, length=4), np.array([0, 2, 2, 3]))

@@ -140,6 +140,35 @@ def test_descending_sort():
     assert y.numpy().tolist() == [3.0, 2.0, 0.5, -1.0]
 
 
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+def test_sort_in_total_order(direction):  # NaN is the greatest, and -0 less than 0
+    expected = [-np.inf, -0.0, 0.0, 5.0, np.nan][:: 1 if direction == "LT" else -1]
+    y = run(
+        f"""%0 = "stablehlo.sort"(%a) <{{dimension = 0 : i64, is_stable = true}}> ({{
+    ^bb0(%x: tensor<f64>, %y: tensor<f64>):
+      %1 = stablehlo.compare {direction}, %x, %y, TOTALORDER : (tensor<f64>, tensor<f64>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    }}) : (tensor<5xf64>) -> tensor<5xf64>
+    return %0 : tensor<5xf64>""",
+        np.array([0.0, np.nan, -np.inf, -0.0, 5.0]),
+        result="tensor<5xf64>",
+    )
+    np.testing.assert_array_equal(y.numpy(), expected)
+    np.testing.assert_array_equal(np.signbit(y.numpy()[1:4]), np.signbit(expected[1:4]))
+
+
+@pytest.mark.parametrize("direction", ["EQ", "NE", "LT", "LE", "GT", "GE"])
+def test_compare_in_total_order(direction):
+    numbers = np.array([-np.inf, -1.0, -5e-324, -0.0, 0.0, 5e-324, 1.0, np.inf, np.nan])  # in this order
+    x, y = (v.reshape(-1) for v in np.meshgrid(numbers, numbers))
+    i, j = (v.reshape(-1) for v in np.meshgrid(range(9), range(9)))
+    compare = f"stablehlo.compare {direction}, %a, %b, TOTALORDER : (tensor<81xf64>, tensor<81xf64>) -> tensor<81xi1>"
+    got = run(f"%0 = {compare}\n return %0 : tensor<81xi1>", x, y, result="tensor<81xi1>")
+    compare = {"EQ": "equal", "NE": "not_equal", "LT": "less", "LE": "less_equal"}
+    expected = getattr(np, {**compare, "GT": "greater", "GE": "greater_equal"}[direction])(i, j)
+    np.testing.assert_array_equal(got.numpy(), expected)
+
+
 @pytest.mark.parametrize(
     "direction,limit,step,start,count",
     [("LT", 7, 2, 0, 4), ("LE", 6, 2, 0, 4), ("GT", 0, -1, 3, 3), ("NE", 6, 2, 0, 3)],

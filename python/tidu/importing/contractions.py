@@ -37,7 +37,7 @@ def convolution(t, e, xs):
         "feature_group_count": int(p["feature_group_count"]),
     }
     if groups == 1:
-        return g.one("conv_general_dilated", [x, w], dtype, shape, **attributes)
+        return t.wrap(g.one("conv_general_dilated", [x, w], dtype, shape, **attributes), out_aval(e).dtype)
     batch, features, out = numbers.lhs_spec[0], numbers.rhs_spec[0], numbers.out_spec[1]
     parts, shape = [], list(shape)
     shape[out] //= groups
@@ -45,7 +45,7 @@ def convolution(t, e, xs):
     for k in range(groups):  # a group of the batch gives a group of the features
         operands = [g.part(x, batch, k * n, (k + 1) * n), g.part(w, features, k * m, (k + 1) * m)]
         parts.append(g.one("conv_general_dilated", operands, dtype, shape, **attributes))
-    return g.concatenate(parts, out)
+    return t.wrap(g.concatenate(parts, out), out_aval(e).dtype)
 
 
 # Note [Discrete Fourier transforms]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .bits import divide_u64, flip_sign, less_u64, shift_right
-from .dtypes import COMPLEX, EMULATED, INEXACT, Unsupported, dtype_of, is_key, is_u64, shape_of
+from .dtypes import COMPLEX, EMULATED, INEXACT, REAL, Unsupported, dtype_of, is_key, is_u64, shape_of
 from .translator import aval, out_aval, result, rule
 
 NATIVE = (
@@ -18,7 +18,7 @@ def elementwise(t, e, xs):
         return t.g.convert(t.g.compare("ne", xs[0], t.g.like(0, xs[0])), "i64")
     if np.dtype(aval(e).dtype).kind == "u" and e.primitive.name == "abs":
         return xs[0]
-    y = t.g.unary(e.primitive.name, xs[0], result(e)[0])
+    y = t.wrap(t.g.unary(e.primitive.name, xs[0], result(e)[0]), out_aval(e).dtype)
     is_direction = e.primitive.name == "sign" and y.dtype in COMPLEX  # of which JAX says that it is constant
     return t.g.unary("stop_gradient", y) if is_direction else y
 
@@ -121,9 +121,32 @@ def integer_pow(t, e, xs):
     return t.wrap(t.g.unary("integer_pow", xs[0], y=int(e.params["y"])), aval(e).dtype)
 
 
-@rule("eq", "ne", "lt", "le", "gt", "ge", "eq_to", "lt_to", "le_to")
+@rule("eq", "ne", "lt", "le", "gt", "ge")
 def comparison(t, e, xs):
-    op = e.primitive.name.removesuffix("_to")
+    return compared(t, e, e.primitive.name, xs)
+
+
+@rule("eq_to", "lt_to", "le_to")
+def total_comparison(t, e, xs):
+    """In the order -inf, ..., -0, 0, ..., inf, NaN; the sign of a NaN does not count."""
+    g, op = t.g, e.primitive.name.removesuffix("_to")
+    if xs[0].dtype not in REAL:
+        return compared(t, e, op, xs)
+    if op == "le":
+        return g.unary("not", less_in_total(g, *xs[::-1]))
+    if op == "lt":
+        return less_in_total(g, *xs)
+    return g.unary("not", g.binary("or", less_in_total(g, *xs), less_in_total(g, *xs[::-1])))
+
+
+def less_in_total(g, x, y):
+    one = g.like(1, x)
+    first_zero = g.compare("lt", g.div(one, x), g.div(one, y))  # -0 and 0 are equal, their reciprocals are not
+    less = g.binary("or", g.compare("lt", x, y), g.binary("and", g.compare("eq", x, y), first_zero))
+    return g.binary("or", less, g.binary("and", g.compare("eq", x, x), g.compare("ne", y, y)))
+
+
+def compared(t, e, op, xs):
     if is_key(aval(e).dtype):
         shape = max((x.shape for x in xs), key=len)
         x, y = (v if v.shape == shape else t.g.broadcast(v, shape, [len(shape) - 1]) for v in xs)
@@ -187,6 +210,8 @@ def convert_element_type(t, e, xs):
 
 def float_of_u64(g, x, dtype):
     """The halves one after another, as the number may be 2^63 or more."""
+    if dtype not in ("f32", "f64"):
+        return g.convert(float_of_u64(g, x, "f32"), dtype)
     low = g.binary("and", x, g.like(2**32 - 1, x))
     high = shift_right(g, x, g.like(32, x), 64)
     return g.add(g.mul(g.convert(high, dtype), g.full(2.0**32, dtype)), g.convert(low, dtype))
@@ -206,6 +231,7 @@ def float_to_emulated(g, x, new):
     if x.dtype in COMPLEX:
         x = g.convert(x, "f32" if x.dtype == "c64" else "f64")
     if new == np.uint64:
+        x = g.convert(x, "f32") if x.dtype == "f16" else x  # which 2^63 is out of the range of
         half = g.like(2.0**63, x)
         low = g.convert(g.binary("max", x, g.like(0, x)), "i64")
         high = flip_sign(g, g.convert(g.sub(x, half), "i64"))

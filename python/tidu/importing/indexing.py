@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -193,7 +194,7 @@ def scatter(t, e, xs):
     g, p, (x, indices, updates) = t.g, e.params, xs
     indices = index_operand(g, indices)
     name = e.primitive.name.replace("_", "-").rsplit("-", 1)[-1]
-    kind, numbers = KINDS[name], p["dimension_numbers"]
+    kind, numbers = "own" if is_own(e) else KINDS[name], p["dimension_numbers"]
     if name == "sub":
         updates = g.unary("neg", updates)
     if x.size == 0 or updates.size == 0:
@@ -216,13 +217,18 @@ def scatter(t, e, xs):
     return t.wrap(write(t, x, updates, w, kind, combine, bool(p["unique_indices"])), aval(e).dtype)
 
 
+def is_own(e):
+    """Whether a scatter is with a function of the user's own."""
+    jaxpr = e.params.get("update_jaxpr")
+    return e.primitive.name == "scatter" and jaxpr is not None and bool(closed_jaxpr(jaxpr).jaxpr.eqns)
+
+
 def combiner(t, e, kind):
     """(old, update) -> new, of arrays of one shape."""
     g, u64 = t.g, is_u64(aval(e))
-    jaxpr = e.params.get("update_jaxpr")
-    if kind == "set" and jaxpr is not None and closed_jaxpr(jaxpr).jaxpr.eqns:  # a function of the user's own
-        f = function_of(jaxpr, tuple(e.params.get("update_consts") or ()))
-        return lambda old, new: elementwise(t, f, [old, new])[0]
+    if kind == "own":
+        f = function_of(e.params["update_jaxpr"], tuple(e.params.get("update_consts") or ()))
+        return lambda old, new: elementwise(t, f, [old, new], [e.invars[0]] * 2)[0]
     if kind == "set":
         return lambda old, new: new
     if kind in ("min", "max") and u64:
@@ -255,17 +261,24 @@ def write(t, x, updates, w, kind, combine, is_unique):
         back = lambda y: g.reshape(y, x.shape)
     if mask is not None:
         index = g.select(g.reshape(mask, [index.size]), g.like(rows.shape[0], index), index)
-    return back(write_rows(g, rows, index, u, kind, combine, is_unique))
+    return back(write_rows(t, rows, index, u, kind, combine, is_unique))
 
 
-def write_rows(g, rows, index, u, kind, combine, is_unique):
+def write_rows(t, rows, index, u, kind, combine, is_unique):
     """rows[index] combined with u; an index out of range does nothing."""
+    g = t.g
     if kind == "add" and rows.dtype != "bool":
         return g.scatter_add(rows, index, u)
     known = index.known
     is_unique = is_unique or index.size == 1 or (known is not None and len(set(known.tolist())) == index.size)
+    if not is_unique and kind == "own":
+        return write_in_rounds(t, rows, index, u, combine)
     if not is_unique:
         index, u = unique_rows(g, rows, index, u, combine)
+    return write_unique(g, rows, index, u, combine)
+
+
+def write_unique(g, rows, index, u, combine):
     is_bool = rows.dtype == "bool"
     old, new = (g.convert(v, "i32") if is_bool else v for v in (rows, u))
     counts = g.scatter_add(g.full(0, "i32", [rows.shape[0]]), index, g.full(1, "i32", index.shape))
@@ -274,6 +287,29 @@ def write_rows(g, rows, index, u, kind, combine, is_unique):
     if is_bool:
         put = g.compare("ne", put, g.like(0, put))
     return g.select(hit, rows, combine(rows, put))
+
+
+def write_in_rounds(t, rows, index, u, combine):
+    """Round k combines each row with its update number k."""
+    g, n = t.g, index.size
+    order = g.iota("i32", index.shape, 0)
+    index, places = g.emit("sort", [index, order], [(index.dtype, [n]), ("i32", [n])], dimension=0, num_keys=1)
+    continues = g.compare("eq", g.part(index, 0, 1, n), g.part(index, 0, 0, n - 1))
+    continues = g.concatenate([g.full(False, "bool", [1]), continues], 0)
+    start = g.unary("cummax", g.select(continues, order, g.like(0, order)), axis=0, reverse=False)
+    number = g.select(g.compare("lt", index, g.like(rows.shape[0], index)), g.like(0, order), g.sub(order, start))
+    consts = [index, number, g.take(u, places), g.reduce("reduce_max", number, [0])]
+
+    def round_of(index, number, u, last, k, rows):
+        now = t.g.select(t.g.compare("eq", number, k), t.g.like(rows.shape[0], index), index)
+        return [t.g.add(k, t.g.like(1, k)), write_unique(t.g, rows, now, u, combine)]
+
+    carry = [g.full(0, "i32"), rows]
+    avals = [jax.ShapeDtypeStruct(x.shape, NUMPY[x.dtype]) for x in (*consts, *carry)]
+    cond = t.graph("cond", avals, lambda *v: [t.g.compare("le", v[4], v[3])])
+    body = t.graph("body", avals, round_of)
+    types = [(x.dtype, x.shape) for x in carry]
+    return g.emit("while", [*consts, *carry], types, cond=cond, body=body, max_steps=-1, num_consts=4)[1]
 
 
 def unique_rows(g, rows, index, u, combine):

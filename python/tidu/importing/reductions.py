@@ -7,18 +7,32 @@ import numpy as np
 from jax.extend import core as jcore
 
 from .bits import flip_sign
-from .dtypes import EMULATED, INEXACT, NUMPY, Unsupported, ints, is_u64, shape_of
+from .dtypes import EMULATED, INEXACT, Unsupported, ints, is_u64, shape_of
 from .translator import aval, closed_jaxpr, out_aval, result, rule
 
 
 @rule("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or")
 def reduction(t, e, xs):
     name, (x,), axes = e.primitive.name, xs, e.params["axes"]
-    if is_u64(aval(e)) and name in ("reduce_max", "reduce_min"):
-        return flip_sign(t.g, t.g.reduce(name, flip_sign(t.g, x), axes))
     if name in ("reduce_and", "reduce_or") and x.dtype != "bool":
         return in_halves(t, [x], axes, lambda a, b: [t.g.binary(name.removeprefix("reduce_"), a[0], b[0])])[0]
-    return t.wrap(t.g.reduce(name, x, axes), aval(e).dtype)
+    return reduced(t, name, x, axes, aval(e))
+
+
+def reduced(t, name, x, axes, aval):
+    if name not in ("reduce_max", "reduce_min"):
+        return t.wrap(t.g.reduce(name, x, axes), aval.dtype)
+    if is_u64(aval):
+        return flip_sign(t.g, t.g.reduce(name, flip_sign(t.g, x), axes))
+    return in_range(t.g, t.g.reduce(name, x, axes), aval.dtype)
+
+
+def in_range(g, x, dtype):
+    """A greatest or least integer, which is that of JAX's dtype where there are no elements."""
+    if np.dtype(dtype).name not in EMULATED or np.dtype(dtype) == np.uint64:
+        return x
+    limits = np.iinfo(dtype)
+    return g.one("clamp", [g.like(limits.min, x), x, g.like(limits.max, x)], x.dtype, x.shape)
 
 
 @rule("psum", "pmax", "pmin")
@@ -27,7 +41,7 @@ def collective(t, e, xs):
     name, axes = e.primitive.name, e.params["axes"]
     if any(not isinstance(k, int) for k in axes) or e.params.get("axis_index_groups") is not None:
         raise Unsupported(name, "over " + ", ".join(map(str, axes)))
-    return [t.wrap(t.g.reduce("reduce_" + name[1:], x, axes), v.aval.dtype) for x, v in zip(xs, e.invars)]
+    return [reduced(t, "reduce_" + name[1:], x, axes, v.aval) for x, v in zip(xs, e.invars)]
 
 
 @rule("reduce_xor")
@@ -39,7 +53,7 @@ def reduce_xor(t, e, xs):
 def general_reduction(t, e, xs):
     n, axes = len(xs) // 2, ints(e.params["dimensions"])
     f = function_of(e.params.get("jaxpr") or e.params["computation"])
-    combine = lambda a, b: elementwise(t, f, [*a, *b])
+    combine = lambda a, b: elementwise(t, f, [*a, *b], e.invars)
     rest = [m for k, m in enumerate(xs[0].shape) if k not in axes]
     init = [t.g.fit(v, rest) for v in xs[n:]]
     if any(xs[0].shape[k] == 0 for k in axes):
@@ -70,11 +84,11 @@ def function_of(jaxpr, consts=()):
     return jcore.jaxpr_as_fun(jcore.ClosedJaxpr(closed.jaxpr, consts) if consts else closed)
 
 
-def elementwise(t, f, xs):
-    """A function of scalars, applied to each element of arrays."""
+def elementwise(t, f, xs, like):
+    """A function of scalars, applied to each element of arrays, which have the dtypes of JAX of these variables."""
     for _ in range(xs[0].rank):
         f = jax.vmap(f)
-    return t.trace(f, xs, [jax.ShapeDtypeStruct(x.shape, NUMPY[x.dtype]) for x in xs])
+    return t.trace(f, xs, [jax.ShapeDtypeStruct(x.shape, v.aval.dtype) for x, v in zip(xs, like)])
 
 
 @rule("argmax", "argmin")
@@ -133,6 +147,8 @@ def reduce_window(t, e, xs):
     g, p, (x,) = t.g, e.params, xs
     op = "reduce_window_sum" if e.primitive.name == "reduce_window_sum" else "reduce_window_max"
     is_min = e.primitive.name == "reduce_window_min"
+    if is_u64(aval(e)) and op == "reduce_window_max":
+        x = flip_sign(g, x)
     if is_min:  # of integers -1 - x, which never overflows
         x = g.unary("neg" if x.dtype in INEXACT else "not", x)
     neutral = g.full(0 if op == "reduce_window_sum" else least(x.dtype), x.dtype)
@@ -148,18 +164,27 @@ def reduce_window(t, e, xs):
         y = g.one(op, [x], *result(e), window_dimensions=size, window_strides=strides, padding=ints(p["padding"]))
     if is_min:
         y = g.unary("neg" if x.dtype in INEXACT else "not", y)
-    return t.wrap(y, aval(e).dtype) if np.dtype(aval(e).dtype).name in EMULATED else y
+    if op == "reduce_window_sum":
+        return t.wrap(y, aval(e).dtype)
+    return flip_sign(g, y) if is_u64(aval(e)) else in_range(g, y, aval(e).dtype)
 
 
 @rule("reduce_window")
 def general_window(t, e, xs):
     g, p, n = t.g, e.params, len(xs) // 2
     f = function_of(p["jaxpr"], tuple(p.get("consts", ())))
-    combine = lambda a, b: elementwise(t, f, [*a, *b])
+    combine = lambda a, b: elementwise(t, f, [*a, *b], e.invars)
     base = ints(p["base_dilation"])
-    operands = [g.pad(x, v, [[0, 0, k - 1] for k in base]) for x, v in zip(xs[:n], xs[n:])]
-    windows = window_by_offsets(t, operands, xs[n:], p, combine)
-    return combine([g.fit(v, shape_of(out_aval(e))) for v in xs[n:]], windows)
+    pad = lambda x, v: g.pad(x, v, [[0, 0, k - 1] for k in base])
+    operands = [pad(x, v) for x, v in zip(xs[:n], xs[n:])]
+    inside = pad(g.full(True, "bool", xs[0].shape), g.full(False, "bool"))
+    parts = window_slices(g, [inside, *operands], [g.full(False, "bool"), *xs[n:]], p)
+    padded = any(k != 1 for k in base) or any(map(any, p["padding"]))
+    total = [g.fit(v, shape_of(out_aval(e))) for v in xs[n:]]
+    for is_inside, *part in parts:  # as XLA does on the CPU, the function does not see the padding
+        new = combine(total, part)
+        total = [g.select(is_inside, old, y) for old, y in zip(total, new)] if padded else new
+    return total
 
 
 def window_offsets(p):

@@ -167,19 +167,24 @@ def selected(x, direction, window):
 def sort(m, o, xs):
     axis = attribute(o, "dimension") % xs[0].ndim
     order = sort_keys(m, o, [x.dtype for x in xs])
-    keys = [descending(xs[k]) if down else xs[k] for k, down in order]
     lax_sort = lambda v, n: lax.sort(v, dimension=axis, is_stable=True, num_keys=n)
-    if [k for k, _ in order] == list(range(len(order))) and not any(down for _, down in order):
+    if order == [(k, False, False, False) for k in range(len(order))]:
         return lax_sort(tuple(xs), len(order))
-    return lax_sort((*keys, *xs), len(order))[len(keys) :]
+    keys = [key for k, *how in order for key in keys_of(lax.stop_gradient(xs[k]), *how)]
+    return lax_sort((*keys, *xs), len(keys))[len(keys) :]
 
 
-def descending(x):
-    return lax.neg(x) if jnp.issubdtype(x.dtype, jnp.inexact) else lax.bitwise_not(x)
+def keys_of(x, down, nan_first, zeros_apart):
+    """Keys of lax.sort, which has a NaN last, and -0 equal to 0."""
+    key = x
+    if down:
+        key = lax.neg(x) if jnp.issubdtype(x.dtype, jnp.inexact) else lax.bitwise_not(x)
+    return [lax.eq(x, x)] * nan_first + [key] + [1 / key] * zeros_apart
 
 
 def sort_keys(m, o, dtypes):
-    """[(operand, is descending)] in order of importance, found by asking the comparator about numbers."""
+    """[(operand, is descending, has a NaN first, tells -0 from 0)] in order of importance, found by asking the
+    comparator about numbers."""
     body = m.region(o, 0, m.values)
 
     @jax.jit
@@ -193,6 +198,12 @@ def sort_keys(m, o, dtypes):
             pair = (low, high) if sign < 0 else (high, low) if sign > 0 else (low, low)
             operands += [jnp.asarray(v, dtype) for v in pair]
         return bool(less(*operands))
+
+    def says(k, left, right):  # of operand k, where all others are equal
+        if not jnp.issubdtype(dtypes[k], jnp.floating):
+            return False
+        pairs = [(left, right) if j == k else (1, 1) for j in range(len(dtypes))]
+        return bool(less(*(jnp.asarray(v, dtype) for pair, dtype in zip(pairs, dtypes) for v in pair)))
 
     with jax.ensure_compile_time_eval():
         count, found = len(dtypes), []
@@ -209,7 +220,7 @@ def sort_keys(m, o, dtypes):
         found.sort(key=lambda a: -sum(is_before(a, b) for b in found if b is not a))
         if not found:
             raise Unsupported("stablehlo.sort", "with a comparator that is no order of its operands")
-    return found
+        return [(k, down, says(k, np.nan, 1), says(k, *((0.0, -0.0) if down else (-0.0, 0.0)))) for k, down in found]
 
 
 @op("stablehlo.scatter")

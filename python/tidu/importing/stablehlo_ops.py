@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax._src.lax import lax as jax_lax
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as dialect
 
@@ -175,10 +176,18 @@ def broadcast_compare(m, o, xs):
 @op("stablehlo.compare")
 def compare(m, o, xs):
     name = enumerant(o, "comparison_direction").lower()
-    f = getattr(lax, name)
-    if enumerant(o, "compare_type") == "TOTALORDER" and name in ("lt", "le"):
-        f = lambda x, y: getattr(lax, name + "_to_p").bind(x, y)
+    f = TOTAL[name] if enumerant(o, "compare_type") == "TOTALORDER" else getattr(lax, name)
     return constant_fold(f)(m, o, xs)
+
+
+TOTAL = {
+    "eq": lambda x, y: jax_lax.eq_to_p.bind(x, y),
+    "ne": lambda x, y: lax.bitwise_not(jax_lax.eq_to_p.bind(x, y)),
+    "lt": lambda x, y: jax_lax.lt_to_p.bind(x, y),
+    "le": lambda x, y: jax_lax.le_to_p.bind(x, y),
+    "gt": lambda x, y: jax_lax.lt_to_p.bind(y, x),
+    "ge": lambda x, y: jax_lax.le_to_p.bind(y, x),
+}
 
 
 @op("stablehlo.convert")
