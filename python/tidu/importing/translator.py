@@ -29,6 +29,17 @@ def closed_jaxpr(jaxpr):
     return jaxpr if isinstance(jaxpr, jcore.ClosedJaxpr) else jcore.ClosedJaxpr(jaxpr, ())
 
 
+class OutOfReach(Unsupported):
+    """A rule reads a value of a trace that JAX has ended, which would be an error of its derivative in JAX."""
+
+
+class Refusal:
+    """A rule that accepts no tangents, whose derivatives are then NaN."""
+
+    def call_wrapped(self, *_):
+        raise NotImplementedError
+
+
 class Failure(collections.namedtuple("Failure", "primitive detail where")):
     """One equation that was not translated."""
 
@@ -91,7 +102,10 @@ class Translator:
             return self.g.constant(x)
         value = self.surrounding(x)
         if value is None:
-            raise Unsupported("a traced value", "which a function reads that does not have it as an argument")
+            variable = getattr(x, "val", None)
+            is_ended = isinstance(variable, jcore.Var) and not any(variable in values for _, values in self.scopes)
+            error = OutOfReach if is_ended else Unsupported
+            raise error("a traced value", "which a function reads that does not have it as an argument")
         return value
 
     def trace(self, f, xs, avals):
@@ -142,7 +156,7 @@ class Translator:
 
     def apply(self, e, xs):
         try:
-            outputs = RULES.get(e.primitive.name, RULES["of a library"])(self, e, xs)
+            outputs = self.outputs_of(e, xs)
             outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
             check_types(e, outputs)
             self.remember(e, xs, outputs)
@@ -150,6 +164,15 @@ class Translator:
         except Unsupported as problem:
             self.failures.append(Failure(problem.primitive, problem.detail, self.g.where))
             return [self.g.full(0, *stand_in(v.aval)) for v in e.outvars]
+
+    def outputs_of(self, e, xs):
+        f = RULES.get(e.primitive.name, RULES["of a library"])
+        try:
+            return f(self, e, xs)
+        except OutOfReach:
+            if e.primitive.name != "custom_jvp_call":
+                raise
+            return f(self, e.replace(params={**e.params, "jvp_jaxpr_fun": Refusal()}), xs)
 
     def remember(self, e, xs, outputs):
         """Follows small arrays of integers that depend on no input: indices, axes, choices."""
