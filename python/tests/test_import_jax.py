@@ -153,6 +153,10 @@ with np.errstate(over="ignore"):
         np.append(FLOATS.astype(np.float32), np.float32(1e-45)).view(np.int32),
     )
     case("bits_of_f16", lambda x: lax.bitcast_convert_type(x, jnp.int16), FLOATS.astype(np.float16))
+for old, new in (pair.split("_") for pair in "f8_u4 f8_i1 f8_f4 f4_u1 f4_i2 f2_u1 i8_u4 u4_i1 u8_u2".split()):
+    x = np.array([0.0, 1.0, -1.5, 100.0]) if old[0] == "f" else np.array([3, -1, 2**14 - 1, 77], old.replace("u", "i"))
+    case(f"bits_of_{old}_as_{new}", lambda x, d=new: (lax.bitcast_convert_type(x, d), x.view(d)), jnp.asarray(x.astype(old)))
+    case(f"bits_of_{old}_of_{new}", lambda x, d=old: jnp.asarray(x).view(d), x.astype(old).view(new))
 case("signbit_frexp", lambda x: (jnp.signbit(x), jnp.frexp(x), jnp.ldexp(x, 3)), u(4))
 case(
     "float_to_ints",
@@ -521,6 +525,18 @@ def test_f32(name):
     got = case.tidu_eval()
     assert difference([got[k] for k in case.active_outputs], value) <= bound, "value"
     assert difference(case.tidu_vjp(), pulled) <= 4 * bound, "vjp"
+
+
+def test_zeros_of_clip():
+    x = np.array([0.0, -0.0])
+    for f, signs in (
+        (lambda x: jnp.clip(x, 0, 1), [False, False]),
+        (lambda x: jnp.clip(x, -1.0, -0.0), [True, True]),
+        (lambda x: jnp.maximum(x, 0.0), [False, False]),
+        (lambda x: jnp.maximum(x, -0.0), [False, True]),
+        (lambda x: jnp.minimum(0.0, x), [False, True]),
+    ):
+        assert np.signbit(td.from_jax(f, x)(x).numpy()).tolist() == np.signbit(f(x)).tolist() == signs
 
 
 # Note that JAX refuses forward mode of a custom_vjp: only reverse mode can be compared.

@@ -114,8 +114,25 @@ def test_callbacks_are_refused():
     def f(x):
         return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), jnp.float64), x)
 
-    with pytest.raises(td.ImportProgramError, match="pure_callback"):
+    with pytest.raises(td.ImportProgramError, match="1 x pure_callback, of sin"):
         td.from_jax(f, 1.0)
+
+
+def test_checks_of_equinox_make_nan():  # a stand-in for equinox.error_if, whose callback raises an error
+    def raises(*_):
+        raise RuntimeError
+
+    raises.__module__ = "equinox._errors"
+
+    def error_if(x, bad):
+        types = jax.tree_util.tree_map(lambda v: jax.ShapeDtypeStruct(v.shape, v.dtype), x)
+        return jax.lax.cond(bad, lambda: jax.pure_callback(raises, types), lambda: x)
+
+    program = td.from_jax(lambda x, n: error_if((x, n, n > 0), x.sum() > 5), np.ones(2), np.int8(3))
+    assert [y.numpy().tolist() for y in program(np.ones(2), np.int8(3))] == [[1.0, 1.0], 3, True]
+    x, n, b = (y.numpy() for y in program(np.full(2, 9.0), np.int8(-3)))
+    assert np.isnan(x).all() and n == 127 and b
+    assert td.grad(lambda x: td.sum(program(x, np.int8(3))[0] ** 2))(td.array([1.0, 2.0])).numpy().tolist() == [2.0, 4.0]
 
 
 def test_foreign_functions_callbacks_and_references_are_named_with_their_lines():

@@ -225,18 +225,43 @@ def uniform_mantissa(g, x, form):
 def bitcast(t, e, xs):
     g, (x,) = t.g, xs
     old, new = np.dtype(aval(e).dtype), np.dtype(e.params["new_dtype"])
-    if old.itemsize != new.itemsize:
-        raise Unsupported("bitcast_convert_type", f"{old.name} to {new.name}")
+    if old.itemsize > new.itemsize:
+        return parts_of_bits(t, bits_of(g, x), old.itemsize // new.itemsize, new)
+    if old.itemsize < new.itemsize:
+        return number_of_bits(t, joined(g, bits_of(g, x), old.itemsize * 8), new)
     old_form, new_form = dtype_of(old), dtype_of(new)
     if old == new:
         return x
     if new_form in REAL and old_form not in REAL:
         y = uniform_mantissa(g, x, new_form) if old.kind == "u" else None
         return y if y is not None else float_of_bits(g, g.convert(x, "i64"), new_form)
-    bits = bits_of_float(g, x) if old_form in REAL else g.convert(x, "i64")
-    if new_form in REAL:
-        return float_of_bits(g, bits, new_form)
-    return integer_of_bits(t, bits, new)
+    return number_of_bits(t, bits_of(g, x), new)
+
+
+def bits_of(g, x):
+    return bits_of_float(g, x) if x.dtype in REAL else g.convert(x, "i64")
+
+
+def number_of_bits(t, bits, dtype):
+    form = dtype_of(dtype)
+    return float_of_bits(t.g, bits, form) if form in REAL else integer_of_bits(t, bits, dtype)
+
+
+def parts_of_bits(t, bits, count, dtype):
+    """Numbers along a new last axis, that of the low bits first."""
+    g, size = t.g, width(dtype)[0]
+    parts = [shift_right(g, bits, g.full(k * size, "i64"), 64) for k in range(count)]
+    return number_of_bits(t, g.stack(parts, bits.rank), dtype)
+
+
+def joined(g, bits, size):
+    """The bits of numbers along the last axis one after another, those of the first the lowest."""
+    axis, total = bits.rank - 1, None
+    for k in range(bits.shape[axis]):
+        part = unsigned(g, g.at(bits, axis, k), size)
+        part = g.mul(part, power_of_two(g, g.full(k * size, "i64"), part))
+        total = part if total is None else g.binary("or", total, part)
+    return total
 
 
 def integer_of_bits(t, bits, dtype):

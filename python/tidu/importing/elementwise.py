@@ -1,9 +1,10 @@
 """Elementwise primitives, conversions between dtypes, and operations that give their operands as they are."""
 
+import jax
 import numpy as np
 
 from .bits import divide_u64, flip_sign, less_u64, shift_right
-from .dtypes import COMPLEX, EMULATED, INEXACT, REAL, Unsupported, dtype_of, is_key, is_u64, shape_of
+from .dtypes import COMPLEX, EMULATED, INEXACT, NUMPY, REAL, Unsupported, dtype_of, is_key, is_u64, shape_of
 from .translator import aval, out_aval, result, rule
 
 NATIVE = (
@@ -67,7 +68,14 @@ def binary(t, e, xs):
         return t.g.select(less, y, x) if name == "min" else t.g.select(less, x, y)
     if xs[0].dtype in COMPLEX and name in ("max", "min"):
         return complex_extremum(t.g, name, *t.g.fitted(xs))
+    zero = 0.0 if name == "max" else -0.0  # what JAX gives of 0 and -0; tidu gives the second of equal operands
+    if name in ("max", "min") and (is_zero(xs[0], zero) or is_zero(xs[1], -zero)):
+        xs = xs[::-1]
     return t.g.binary(name, *xs)
+
+
+def is_zero(x, zero):
+    return x.dtype in REAL and x.known is not None and np.all((x.known == 0) & (np.signbit(x.known) == np.signbit(zero)))
 
 
 def complex_extremum(g, name, x, y):
@@ -205,6 +213,8 @@ def convert_element_type(t, e, xs):
     y = g.convert(x, dtype_of(new))
     if x.known is not None and y.dtype == "i32" and x.size and np.abs(x.known).max() < 2**31:
         y.known = x.known.astype(np.int32)
+    if x.known is not None and not x.rank and y.dtype in REAL:
+        y.known = x.known.astype(NUMPY[y.dtype])
     return y
 
 
@@ -286,6 +296,21 @@ def optimization_barrier(t, e, xs):
 @rule("debug_callback", "debug_print", "shape_assertion", "check")
 def nothing(t, e, xs):
     return []
+
+
+@rule("pure_callback")
+def pure_callback(t, e, xs):
+    """Of equinox.error_if, which raises an error: results are NaN or the greatest integer, as with EQX_ON_ERROR=nan."""
+    f = getattr(e.params["callback"], "callback_func", None)
+    if getattr(f, "__module__", None) != "equinox._errors":
+        raise Unsupported("pure_callback", f"of {getattr(f, '__qualname__', type(f).__qualname__)}")
+    return [t.g.constant(np.full(v.aval.shape, greatest(v.aval.dtype), v.aval.dtype)) for v in e.outvars]
+
+
+def greatest(dtype):
+    if jax.dtypes.issubdtype(dtype, np.inexact):
+        return np.nan
+    return True if dtype == np.bool_ else np.iinfo(dtype).max
 
 
 @rule("zeros_like", "empty", "empty2")
