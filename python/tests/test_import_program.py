@@ -194,3 +194,16 @@ def test_the_older_way_to_threefry_bits_is_refused():
     with jax.threefry_partitionable(False), pytest.raises(td.ImportProgramError, match="partitionable") as caught:
         td.from_jax(lambda n: jax.random.bits(jax.random.split(jax.random.key(n))[0]), 5)
     assert [f.primitive for f in caught.value.failures] == ["random_split", "random_bits"]
+
+
+def test_errors_of_jax_name_the_function_and_its_arguments():
+    def positive(parameters, kind, x):
+        return parameters["w"] if x > 0 else np.sin(x)
+
+    where = f"positive at {__file__}:{positive.__code__.co_firstlineno}"
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        td.from_jax(positive, {"w": 1.0}, "text", x=2.0)
+    assert where in str(caught.value) and "argument x" in str(caught.value)
+    with pytest.raises(jax.errors.TracerArrayConversionError) as caught:
+        td.from_jax(lambda p: positive(p, "text", np.sin(p["w"])), {"w": 1.0})
+    assert "argument p['w']" in str(caught.value)

@@ -1,5 +1,6 @@
 """from_jax, and the imported program: a graph that is called like the function it came from."""
 
+import functools
 import json
 
 import jax
@@ -109,18 +110,20 @@ def from_jax(f, *args, **kwargs):
     flat, tree = jax.tree_util.tree_flatten_with_path((args, kwargs))
     paths, leaves = [p for p, _ in flat], [example(x) for _, x in flat]
     is_static = [not is_array(x) for x in leaves]
-    arrays = [x for x, static in zip(leaves, is_static) if not static]
+    arrays = [None if static else x for x, static in zip(leaves, is_static)]
     out_tree = None
 
-    def of_arrays(*v):
+    @functools.wraps(f, updated=())  # errors of JAX name f and its arguments
+    def of_arrays(*arguments, **keywords):
         nonlocal out_tree
-        given = iter(v)
+        given = iter(jax.tree_util.tree_leaves((arguments, keywords)))
         full = [x if static else next(given) for x, static in zip(leaves, is_static)]
         positional, named = jax.tree_util.tree_unflatten(tree, full)
         outputs, out_tree = jax.tree_util.tree_flatten(f(*positional, **named))
         return [jnp.asarray(y) for y in outputs]
 
-    closed = jax.make_jaxpr(of_arrays)(*arrays)
+    arguments, keywords = jax.tree_util.tree_unflatten(tree, arrays)
+    closed = jax.make_jaxpr(of_arrays)(*arguments, **keywords)
     name = getattr(f, "__name__", "f")
     dump = dump_of(closed, names_of(paths, is_static), name if name.isidentifier() else "f")
     return ImportedProgram(_core.Graph.from_json(json.dumps(dump)), tree, is_static, out_tree)
