@@ -1,7 +1,10 @@
 """from_jax: each primitive with edge cases, against JAX: values, jvp, vjp and Hessian-vector products in f64, values and
 vjp in f32, where TIDU_IMPORT_TESTS=full compares all of them too."""
 
+import dataclasses
+import enum
 import functools
+import math
 import os
 
 import numpy as np
@@ -660,3 +663,107 @@ def test_derivative_of_a_wide_pivoted_qr():  # JAX's derivative of r is not that
     got = td.from_jax(f, a).graph.jvp()(td.array(a), td.array(t))[2:]
     for y, low, high in zip(got, f(a - h * t), f(a + h * t)):
         np.testing.assert_allclose(y.numpy(), (high - low) / (2 * h), atol=1e-7)
+
+
+class Slope:
+    def __init__(self, k):
+        self.k = k
+
+    def jvp(self, p, t):
+        return p[0], self.k * t[0]
+
+
+class Slopes(enum.Enum):
+    ONE, TEN = 1.0, 10.0
+
+
+def by(f):
+    return lambda p, t: (p[0], f(p[0]) * t[0])
+
+
+def by_default(k):
+    def rule(p, t, *, k=k):
+        return p[0], k * t[0]
+
+    return rule
+
+
+SLOPES = dataclasses.make_dataclass("SLOPES", ["k"], frozen=True)
+# Rules that differ in something else than arrays and numbers of their closures; the slopes at 0.3.
+PAIRS = {
+    "method": (Slope(1.0).jvp, Slope(10.0).jvp, 1.0, 10.0),
+    "object": (*(by(lambda x, s=s: s.k) for s in (SLOPES(1.0), SLOPES(10.0))), 1.0, 10.0),
+    "enum": (*(by(lambda x, s=s: s.value) for s in Slopes), 1.0, 10.0),
+    "set": (*(by(lambda x, s=s: sum(s)) for s in ({1.0}, {10.0})), 1.0, 10.0),
+    "functions_of_jax": (by(jnp.sin), by(jnp.cos), np.sin(0.3), np.cos(0.3)),
+    "jit": (by(jax.jit(lambda x: 1.0 * x)), by(jax.jit(lambda x: 10.0 * x)), 0.3, 3.0),
+    "checkpoint": (by(jax.checkpoint(lambda x: 1.0 * x)), by(jax.checkpoint(lambda x: 10.0 * x)), 0.3, 3.0),
+    "default": (by_default(1.0), by_default(10.0), 1.0, 10.0),
+    "constants_of_one_line": (lambda p, t: (p[0], 1.0 * t[0]), lambda p, t: (p[0], 10.0 * t[0]), 1.0, 10.0),
+    "names_of_one_line": (by(lambda x: jnp.sin(x)), by(lambda x: jnp.cos(x)), np.sin(0.3), np.cos(0.3)),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_rules_inside_of_rules_are_told_apart(name):
+    def f(rule):
+        @jax.custom_jvp
+        def inner(x):
+            return x
+
+        inner.defjvp(rule)
+
+        @jax.custom_jvp
+        def f(x):
+            return x
+
+        f.defjvp(lambda p, t: (f(p[0]), inner(p[0]) * t[0]))  # f' is inner, and f'' the slope of the rule
+        return f
+
+    *rules, first, second = PAIRS[name]
+    program = td.from_jax(lambda x: f(rules[0])(x) - f(rules[1])(x) * 3.0, 0.3)
+    assert float(td.grad(td.grad(program))(0.3)) == pytest.approx(first - 3.0 * second)
+
+
+def test_rules_inside_of_rules_that_read_other_values():
+    def f(choose):
+        @jax.custom_jvp
+        def f(x, y, z):
+            return x
+
+        def jvp(p, t):
+            k = choose(*p[1:])
+
+            @jax.custom_jvp
+            def inner(x):
+                return x
+
+            inner.defjvp(lambda p, t: (p[0], k * t[0]))
+            return p[0], inner(p[0]) * t[0]
+
+        f.defjvp(jvp)
+        return f
+
+    first, second = f(lambda y, z: y), f(lambda y, z: z)
+    program = td.from_jax(lambda x, y, z: first(x, y, z) + 10.0 * second(x, y, z), 0.3, 0.5, 0.7)
+    assert float(td.grad(td.grad(program))(0.3, 0.5, 0.7)) == pytest.approx(0.5 + 7.0)
+
+
+def falling(k, last):
+    @jax.custom_jvp
+    def f(x):
+        return x
+
+    f.defjvp(lambda p, t: (f(p[0]), t[0] * (k + 2.0) * (falling(k + 1, last)(p[0]) if k < last else p[0])))
+    return f
+
+
+# d^n f = (n + 1)! x: each derivative is the value of the next function.
+@pytest.mark.parametrize("last", [5, 100])
+def test_rules_that_call_other_rules(last):
+    g = td.from_jax(lambda x: falling(0, last)(x), 1.5)
+    for order in range(1, 10):
+        g = td.grad(g)
+        if order <= 6:
+            assert float(g(1.5)) == pytest.approx(math.factorial(order + 1) * 1.5)
+    assert np.isnan(float(g(1.5))) == (last == 100)  # which never ends

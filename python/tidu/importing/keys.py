@@ -1,10 +1,11 @@
 """Keys of jaxprs and rules: equal only if they compute the same, though JAX and libraries make new objects for each
 trace.
 
-A key has the text of the jaxpr, its constants, and a fingerprint of each custom rule inside, which the text does not
-show: code, and what it closes over. Rules that call themselves end by them, and equal calls share their graphs.
+A key has the text of the jaxpr, its constants, and a fingerprint of each parameter that the text need not show, such as
+the function of a custom rule. Rules that call themselves end by them, and equal calls share their graphs.
 """
 
+import copyreg
 import functools
 import hashlib
 import re
@@ -15,70 +16,147 @@ import jax
 import numpy as np
 from jax._src import core
 from jax._src import linear_util as lu
+from jax.extend import core as jcore
 
 from .dtypes import is_key
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-RULES_OF_CALLS = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd", "transpose_thunk")
+PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
+# What JAX keeps about a trace: it is not what a function computes.
+OF_TRACING = (core.Trace, core.TraceTag, core.DebugInfo, lu.Store, lu.EqualStore)
+MAX_OBJECTS, MAX_NESTING = 5000, 80
 
 
-def without_addresses(text):
-    return ADDRESS.sub("", text)
+class Same:
+    """An object that equals only itself. It is kept, so that no other object gets its id."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __eq__(self, other):
+        return isinstance(other, Same) and self.x is other.x
+
+    def __hash__(self):
+        return id(self.x)
 
 
 def text_of(closed):
-    with np.printoptions(precision=17, threshold=sys.maxsize):
-        text = str(closed.jaxpr)
-    inner = tuple(fingerprint(f, set()) for f in rules_in(closed.jaxpr))
-    return without_addresses(text), tuple(hash_of(c) for c in closed.consts), inner
+    return Fingerprints().jaxpr(closed)
 
 
-def rules_in(jaxpr):
-    for e in jaxpr.eqns:
-        yield from (e.params[name] for name in RULES_OF_CALLS if name in e.params)
-        for inner in core.jaxprs_in_params(e.params):
-            yield from rules_in(inner)
+def fingerprint(x):
+    return Fingerprints().of(x)
 
 
 def hash_of(x):
-    if isinstance(x, core.Tracer):
-        return "of the surroundings", str(x.aval)
-    x = np.asarray(jax.random.key_data(x) if hasattr(x, "dtype") and is_key(x.dtype) else x)
-    return hashlib.sha256(x.tobytes()).digest(), str(x.dtype), x.shape
+    kind = str(x.dtype), getattr(x, "weak_type", False), np.shape(x)
+    x = np.asarray(jax.random.key_data(x) if is_key(x.dtype) else x)
+    return (hashlib.sha256(x.tobytes()).digest(), *kind)
 
 
-def fingerprint(x, seen):
-    """What a function is made of: its code, defaults and closure; numbers, texts and arrays by value, other objects by
-    class."""
-    if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
-        return repr(x)
-    if isinstance(x, (np.ndarray, np.generic)) or (isinstance(x, jax.Array) and not isinstance(x, core.Tracer)):
-        return hash_of(x)
-    if id(x) in seen or len(seen) > 2000:
-        return "seen"
-    seen.add(id(x))
-    inner = lambda *parts: tuple(fingerprint(p, seen) for p in parts)
-    if isinstance(x, types.FunctionType):
-        cells = [cell_contents(c) for c in x.__closure__ or ()]
-        return (
-            x.__code__.co_filename,
-            x.__code__.co_firstlineno,
-            x.__code__.co_code,
-            *inner(*(x.__defaults__ or ()), *cells),
-        )
-    if isinstance(x, types.MethodType):
-        return inner(x.__func__, x.__self__)
-    if isinstance(x, functools.partial):
-        return inner(x.func, *x.args, *x.keywords.values())
-    if isinstance(x, lu.WrappedFun):
-        return inner(x.f, x.f_transformed)
-    if isinstance(x, (tuple, list)):
-        return inner(*x)
-    if isinstance(x, dict):
-        return (tuple(map(str, x)), *inner(*x.values()))
-    if isinstance(x, core.AbstractValue):
-        return str(x)
-    return f"{type(x).__module__}.{type(x).__qualname__}"
+def without_memory(f):
+    """The function that JAX calls with memory of former calls, or f."""
+    while getattr(f, "__qualname__", "") == "_memoize.<locals>.memoized":
+        f = f.__closure__[f.__code__.co_freevars.index("fn")].cell_contents
+    return f
+
+
+def is_plain(cls):
+    """Whether instances are their attributes alone. (copyreg refuses to pickle others by the same test.)"""
+    count = (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0) + len(copyreg._slotnames(cls))
+    return cls is not object and not cls.__itemsize__ and cls.__basicsize__ <= object.__basicsize__ + tuple.__itemsize__ * count
+
+
+class Fingerprints:
+    """What the values of one key are made of: functions by code, defaults and closure; numbers, texts and arrays by
+    value; objects of Python by their attributes; what is not known by value by identity."""
+
+    def __init__(self):
+        self.seen = {}  # id -> (number, object)
+        self.variables = {}  # of the jaxprs -> number
+        self.nesting = 0
+
+    def jaxpr(self, closed):
+        jaxpr, consts = (closed.jaxpr, closed.consts) if isinstance(closed, jcore.ClosedJaxpr) else (closed, ())
+        with np.printoptions(precision=17, threshold=sys.maxsize):
+            text = ADDRESS.sub("", str(jaxpr))
+        return text, self.beside_the_text(jaxpr, consts)
+
+    def beside_the_text(self, jaxpr, consts):
+        for v in (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars)):
+            self.variables.setdefault(v, len(self.variables))
+        for v, c in zip(jaxpr.constvars, consts):
+            if isinstance(c, core.Tracer) and isinstance(c.val, jcore.Var):
+                self.variables.setdefault(c.val, self.variables[v])
+        made = [("traced", str(c.aval)) if isinstance(c, core.Tracer) else self.of(c) for c in consts]
+        return *made, *(self.parameter(p) for e in jaxpr.eqns for p in e.params.values())
+
+    def parameter(self, p):
+        """A parameter of an equation: the text of the jaxpr has the texts of jaxprs in it."""
+        if isinstance(p, jcore.ClosedJaxpr):
+            return self.beside_the_text(p.jaxpr, p.consts)
+        if isinstance(p, jcore.Jaxpr):
+            return self.beside_the_text(p, ())
+        return tuple(map(self.parameter, p)) if type(p) in (tuple, list) else self.of(p)
+
+    def of(self, x):
+        if type(x) in PLAIN:
+            return repr(x)
+        if isinstance(x, OF_TRACING):
+            return type(x)
+        if isinstance(x, core.Tracer):
+            x = getattr(x, "val", x)
+        if isinstance(x, jcore.Var):
+            return ("variable", self.variables[x]) if x in self.variables else Same(x)
+        if isinstance(x, (np.ndarray, np.generic, jax.Array)) and x.dtype != object:
+            return hash_of(x)
+        if isinstance(x, (core.AbstractValue, np.dtype)):
+            return x
+        if id(x) in self.seen and not isinstance(x, tuple):
+            return "seen", self.seen[id(x)][0]
+        if len(self.seen) > MAX_OBJECTS or self.nesting > MAX_NESTING:
+            return Same(x)
+        self.seen[id(x)] = len(self.seen), x
+        self.nesting += 1
+        parts = self.parts(without_memory(x))
+        self.nesting -= 1
+        return Same(x) if parts is None else (type(x), *parts)
+
+    def parts(self, x):
+        inner = lambda *parts: tuple(map(self.of, parts))
+        if isinstance(x, types.FunctionType):
+            cells = [cell_contents(c) for c in x.__closure__ or ()]
+            around = x.__code__.co_filename, x.__code__, Same(x.__globals__)
+            return *around, *inner(x.__defaults__, x.__kwdefaults__, vars(x), *cells)
+        if isinstance(x, types.MethodType):
+            return inner(x.__func__, x.__self__)
+        if isinstance(x, types.BuiltinFunctionType) and not isinstance(x.__self__, types.ModuleType):
+            return inner(x.__name__, x.__self__)
+        if isinstance(x, functools.partial):
+            return inner(x.func, x.args, x.keywords, vars(x))
+        if isinstance(x, lu.WrappedFun):
+            return inner(x.f_transformed)
+        if isinstance(x, (tuple, list)):
+            return inner(*x)
+        if isinstance(x, dict):
+            return inner(*x.keys(), *x.values())
+        if isinstance(x, (set, frozenset)):
+            return (frozenset(inner(*x)),)
+        if isinstance(x, (jcore.Jaxpr, jcore.ClosedJaxpr)):
+            return self.jaxpr(x)
+        if isinstance(x, core.JaxprEqn):
+            return inner(x.primitive, x.params)
+        if isinstance(x, jax.tree_util.PyTreeDef):
+            return inner(x.node_data(), x.children())
+        if isinstance(x, (type, types.ModuleType, core.Primitive)):
+            return None
+        if is_plain(type(x)):
+            return inner(*((name, getattr(x, name)) for name in attributes_of(x)))
+        return inner(x.__wrapped__) if hasattr(x, "__wrapped__") else None
+
+
+def attributes_of(x):
+    return [name for name in [*getattr(x, "__dict__", ()), *copyreg._slotnames(type(x))] if hasattr(x, name)]
 
 
 def cell_contents(cell):

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .calls import REFUSALS
 from .dtypes import Unsupported
-from .special import REFUSALS, with_rule_of_jax
+from .special import with_rule_of_jax
 from .translator import rule
 
 
@@ -39,7 +40,7 @@ def of_a_library(t, e, xs):
         if name in LIBRARIES:
             f = LIBRARIES[name]()
         return with_rule_of_jax(t, e, xs, lambda *v: f(*v, **e.params))
-    except (*REFUSALS, jax.errors.JAXTypeError) as problem:
+    except REFUSALS as problem:
         reason = type(problem).__name__
         raise Unsupported(name, f"its implementation cannot be traced ({reason})") from problem
 

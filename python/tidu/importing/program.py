@@ -140,6 +140,7 @@ def dump_of(closed, names, name="f"):
             g.outputs = t.inline(closed, xs)
         except Unsupported as problem:  # of an argument or a constant
             t.failures.append((problem.primitive, problem.detail, g.where))
+    t.make_rules()
     t.raise_failures()
     dump = g.dump()
     named = reachable(dump, t.named)

@@ -9,12 +9,10 @@ import numpy as np
 from jax._src import ad_util, core
 from jax.extend import core as jcore
 
+from .calls import REFUSALS, Call, never
 from .dtypes import COMPLEX, PART_OF, Unsupported, dtype_of, is_inexact, shape_of, type_of
 from .keys import text_of
-from .special import REFUSALS
 from .translator import results, rule
-
-MAX_DEPTH = 3  # rules inside of rules of one line, where no two are equal
 
 
 def inner_of(e):
@@ -48,32 +46,13 @@ def checkpoint(t, e, xs):
     return t.g.emit("checkpoint", xs, results(e), graph=t.graph_of(inner_of(e)), policy=policy)
 
 
-def known_of(xs):
-    return tuple(None if x.known is None else (x.known.tobytes(), str(x.known.dtype), x.shape) for x in xs)
-
-
-def never(g, derivative, tangent):
-    """NaN if a tangent is there that the rule does not accept: never a silent zero."""
-    if tangent.dtype in COMPLEX:
-        tangent = g.unary("real", tangent, PART_OF[tangent.dtype])
-    total = g.convert(g.reduce("reduce_sum", tangent, range(tangent.rank)), derivative.dtype)
-    return g.add(derivative, g.broadcast(g.mul(total, g.full(math.nan, derivative.dtype)), derivative.shape, []))
-
-
 def accepted(trace, live):
-    """The operands that a rule accepts tangents of, and what it traces to for these."""
+    """The operands that a rule accepts tangents of, and what it traces to for these: None if it accepts none."""
     try:
         return live, trace(live)
     except REFUSALS:
-        pass
-    kept = set()
-    for k in sorted(live):
-        try:
-            trace({k})
-            kept.add(k)
-        except REFUSALS:
-            pass
-    return kept, trace(kept)
+        kept = {k for k in live if len(live) > 1 and accepted(trace, {k})[0]}
+    return accepted(trace, kept) if kept and kept != live else (set(), None)
 
 
 @rule("custom_jvp_call")
@@ -81,16 +60,17 @@ def custom_jvp_call(t, e, xs):
     p, n = e.params, e.params["num_consts"]
     closed, avals, outs = p["call_jaxpr"], [v.aval for v in e.invars], [v.aval for v in e.outvars]
     active = [is_inexact(a) for a in avals]
-    line = closed.jaxpr.debug_info.func_src_info
-    if not any(active) or not any(map(is_inexact, outs)) or t.depth[line] >= MAX_DEPTH:
+    if not any(active) or not any(map(is_inexact, outs)):
         return t.inline(closed, xs)
 
     def trace(live):
-        if not live:
-            return None, (), [True] * len(outs)
         return p["jvp_jaxpr_fun"].call_wrapped(*[k not in live for k in range(n, len(avals))])
 
-    live, (jaxpr, consts, out_zeros) = accepted(trace, {k for k in range(n, len(avals)) if active[k]})
+    name = closed.jaxpr.debug_info.func_name
+    live, traced = accepted(trace, {k for k in range(n, len(avals)) if active[k]})
+    if traced is None:
+        return Call(name, ("custom_jvp", text_of(closed)), closed, xs, avals, results(e)).emit_without_rule(t)
+    jaxpr, consts, out_zeros = traced
     captured = [c for c in consts if isinstance(c, core.Tracer)]
     xs = [*xs, *(t.constant(c) for c in captured)]
     avals, count = avals + [c.aval for c in captured], len(avals)
@@ -99,12 +79,9 @@ def custom_jvp_call(t, e, xs):
     def jvp(*v):
         g, primals, around = t.g, v[:count], iter(v[count : len(avals)])
         tangents = dict(zip([k for k, a in enumerate(active) if a], v[len(avals) :]))
-        if live:
-            known = [next(around) if isinstance(c, core.Tracer) else g.constant(c) for c in consts]
-            with t.reading({c.val: x for c, x in zip(consts, known) if isinstance(c, core.Tracer)}):
-                r = t.run(jaxpr, known, [*primals[n:], *(tangents[k] for k in sorted(live))])
-        else:
-            r = t.inline(closed, primals)
+        known = [next(around) if isinstance(c, core.Tracer) else g.constant(c) for c in consts]
+        with t.reading({c.val: x for c, x in zip(consts, known) if isinstance(c, core.Tracer)}):
+            r = t.run(jaxpr, known, [*primals[n:], *(tangents[k] for k in sorted(live))])
         ys, given = r[: len(outs)], iter(r[len(outs) :])
         made = [None if is_zero else next(given) for is_zero in out_zeros]
         ts = [d if d is not None else g.full(0, *type_of(a)) for d, a in zip(made, outs) if is_inexact(a)]
@@ -113,39 +90,35 @@ def custom_jvp_call(t, e, xs):
                 ts = [never(g, d, tangents[k]) for d in ts]
         return [*ys, *ts]
 
-    name = closed.jaxpr.debug_info.func_name
-    rule_text = text_of(jcore.ClosedJaxpr(jaxpr, consts)) if live else None
-    key = ("custom_jvp", name, text_of(closed), rule_text, tuple(live), known_of(xs))
+    key = "custom_jvp", text_of(closed), text_of(jcore.ClosedJaxpr(jaxpr, consts)), tuple(live)
     rule_avals = avals + [a for a in avals if is_inexact(a)]
-    return named_call(t, key, line, xs, results(e), {
-        "graph": (name, lambda: t.graph(name, avals, lambda *v: t.inline(closed, v[:count]), xs)),
-        "jvp": (name + "_jvp", lambda: t.graph(name + "_jvp", rule_avals, jvp, xs)),
-    }, "custom_jvp_call")  # fmt: skip
-
-
-def named_call(t, key, line, xs, types, graphs, op):
-    """A call whose graphs have names, so that rules may refer to themselves."""
-    t.depth[line] += 1
-    attributes = {kind: t.named_graph((key, kind), name, make) for kind, (name, make) in graphs.items()}
-    t.depth[line] -= 1
-    return t.g.emit(op, xs, types, **attributes)
+    rules = {"jvp": lambda: t.graph(name + "_jvp", rule_avals, jvp, xs)}
+    return Call(name, key, closed, xs, avals, results(e)).emit(t, "custom_jvp_call", rules)
 
 
 @rule("custom_vjp_call")
 def custom_vjp_call(t, e, xs):
     p = e.params
     closed, avals, outs = p["call_jaxpr"], [v.aval for v in e.invars], [v.aval for v in e.outvars]
-    line = closed.jaxpr.debug_info.func_src_info
-    if not any(map(is_inexact, avals)) or not any(map(is_inexact, outs)) or t.depth[line] >= MAX_DEPTH:
+    if not any(map(is_inexact, avals)) or not any(map(is_inexact, outs)):
         return t.inline(closed, xs)
-    made = VjpRule(t, e, avals, outs)
     name = closed.jaxpr.debug_info.func_name
-    key = ("custom_vjp", name, text_of(closed), made.text(), known_of(xs))
-    return named_call(t, key, line, xs, results(e), {
-        "graph": (name, lambda: t.graph_of(closed, None, xs)),
-        "forward": (name + "_fwd", lambda: t.graph(name + "_fwd", avals, made.forward)),
-        "backward": (name + "_bwd", lambda: t.graph(name + "_bwd", made.backward_specs, made.backward)),
-    }, "custom_vjp_call")  # fmt: skip
+    call = Call(name, ("custom_vjp", text_of(closed)), closed, xs, avals, results(e))
+    try:
+        made = VjpRule(t, e, avals, outs)
+    except REFUSALS:
+        return call.emit_without_rule(t)
+    rules = {
+        "forward": lambda: t.graph(name + "_forward", avals, made.forward),
+        "backward": lambda: t.graph(name + "_backward", made.backward_specs, made.backward),
+    }
+    return call._replace(key=(call.key, made.text())).emit(t, "custom_vjp_call", rules)
+
+
+class Fresh(int):
+    """True, that JAX does not take for the one of a former tracing: out_trees() is of the last tracing."""
+
+    __hash__ = object.__hash__
 
 
 class VjpRule:
@@ -155,18 +128,15 @@ class VjpRule:
         p = e.params
         self.variables = e.invars  # which forward reads as traced values too
         self.t, self.n, self.avals, self.outs, self.bwd = t, p["num_consts"], avals, outs, p["bwd"]
-        thunk = p["fwd_jaxpr_thunk"]
-        # JAX keeps what it traced, but out_trees() is that of the last tracing.
-        _, seen = t.forward_rules.setdefault(id(thunk), (thunk, {}))
 
         def trace(live):
-            if frozenset(live) not in seen:
-                flags = [k in live for k in range(self.n, len(avals))]
-                seen[frozenset(live)] = thunk.call_wrapped(*flags), p["out_trees"]()
-            return seen[frozenset(live)]
+            flags = [k in live and Fresh(True) for k in range(self.n, len(avals))]
+            return p["fwd_jaxpr_thunk"].call_wrapped(*flags), p["out_trees"]()
 
         candidates = {k for k in range(self.n, len(avals)) if is_inexact(avals[k])}
         self.live, traced = accepted(trace, candidates)
+        if traced is None:
+            raise NotImplementedError
         (self.jaxpr, self.consts), (_, tree, self.forwarded) = traced
         self.num_own = tree.num_leaves - sum(f is not None for f in self.forwarded)
         self._find_residuals()

@@ -13,11 +13,11 @@ from jax._src.lax import linalg as lax_linalg
 from jax._src.lax import special as lax_special
 from jax._src.random import core as random_core
 
+from .calls import REFUSALS, Call
 from .dtypes import is_inexact, shape_of, type_of
-from .keys import text_of, without_addresses
+from .keys import fingerprint, text_of
 from .translator import RULES, out_aval, rule
 
-REFUSALS = (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError)
 
 
 def leaves_of(v):
@@ -34,18 +34,9 @@ def with_rule_of_jax(t, e, xs, f):
     if not differentiable:
         return t.trace(f, xs, avals)
     traced = jax.make_jaxpr(lambda *v: leaves_of(f(*v)))(*specs)
-    key = (name, without_addresses(repr(sorted(e.params.items(), key=lambda p: p[0]))), text_of(traced))
-
-    def primal():
-        return t.graph_of(traced, name)
-
-    def rule_graph():
-        return t.graph_of(traced_rule(e, specs, active, avals, outs), name + "_jvp")
-
-    graph = t.named_graph((key, "primal"), name, primal)
-    return t.g.emit(
-        "custom_jvp_call", xs, types, graph=graph, jvp=t.named_graph((key, "jvp"), name + "_jvp", rule_graph)
-    )
+    key = name, fingerprint(e.params), text_of(traced)
+    rule_graph = lambda: t.graph_of(traced_rule(e, specs, active, avals, outs), name + "_jvp")
+    return Call(name, key, traced, xs, avals, types).emit(t, "custom_jvp_call", {"jvp": rule_graph})
 
 
 def traced_rule(e, specs, active, avals, outs):

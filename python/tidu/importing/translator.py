@@ -53,9 +53,9 @@ class Translator:
         self.failures = []
         self.scopes = []  # (builder, values) of each jaxpr that is being run
         self.named, self.names = {}, {}
-        self.depth = collections.Counter()  # of rules under construction, by the line that they are written in
+        self.waiting = collections.deque()  # rules to make: (name, make, order, scopes, where)
+        self.order = 0  # of the derivatives that first need what is being made
         self.barriers = 0
-        self.forward_rules = {}
         self.outer_where = ""
 
     @contextlib.contextmanager
@@ -84,13 +84,25 @@ class Translator:
         name = name or closed.jaxpr.debug_info.func_name or "f"
         return self.graph(name, closed.in_avals, lambda *xs: self.inline(closed, xs), known)
 
-    def named_graph(self, key, name, make):
-        """The name of the graph that make() gives; made once for each key, and what it refers to may be itself."""
+    def named_graph(self, key, name, make, is_rule=True):
+        """The name of the graph that make() gives; made once for each key. Rules are made by make_rules, and what they
+        refer to may be themselves."""
         if key not in self.names:
-            used = f"{name}#{len(self.names)}"
-            self.names[key] = used
-            self.named[used] = make()
+            self.names[key] = used = f"{name}#{len(self.names)}"
+            if is_rule:
+                self.waiting.append((used, make, self.order + 1, list(self.scopes), self.g.where))
+            else:
+                self.named[used] = make()
         return self.names[key]
+
+    def make_rules(self):
+        """Makes the rules that are referred to by name, and those that these refer to, by the order of derivatives."""
+        while self.waiting:
+            used, make, self.order, self.scopes, where = self.waiting.popleft()
+            around = Builder("around")
+            around.where = where
+            with self.inside(around):
+                self.named[used] = make()
 
     def inline(self, closed, xs):
         closed = closed_jaxpr(closed)
