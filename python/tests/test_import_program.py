@@ -207,3 +207,44 @@ def test_errors_of_jax_name_the_function_and_its_arguments():
     with pytest.raises(jax.errors.TracerArrayConversionError) as caught:
         td.from_jax(lambda p: positive(p, "text", np.sin(p["w"])), {"w": 1.0})
     assert "argument p['w']" in str(caught.value)
+
+
+def test_a_custom_vjp_that_refuses_some_operands_makes_nan():
+    @jax.custom_vjp
+    def f(x, y, z):
+        return x * y * z
+
+    def forward(x, y, z):
+        if x.perturbed or z.perturbed:  # the last one that is tried too
+            raise NotImplementedError
+        return x.value * y.value * z.value, (x.value, z.value)
+
+    f.defvjp(forward, lambda r, ct: (ct, ct * r[0] * r[1], ct), symbolic_zeros=True)
+    program = td.from_jax(f, 1.5, 2.0, 3.0)
+    assert float(program(1.5, 2.0, 3.0)) == 9.0
+    gradient = [float(g) for g in td.grad(program, argnums=(0, 1, 2))(1.5, 2.0, 3.0)]
+    assert np.isnan(gradient[0]) and gradient[1] == 4.5 and np.isnan(gradient[2])
+
+
+def raising(kind):
+    f = (jax.custom_jvp if kind == "jvp" else jax.custom_vjp)(lambda x: x**2)
+    if kind == "jvp":
+        f.defjvp(lambda p, t: {}["nothing"])
+    elif kind == "forward":
+        f.defvjp(lambda x: {}["nothing"], lambda _, ct: (ct,))
+    else:
+        f.defvjp(lambda x: (x**2, None), lambda _, ct: ([][1],))
+    return f
+
+
+@pytest.mark.parametrize("kind", ["jvp", "forward", "backward"])
+def test_a_rule_that_raises_makes_nan(kind):
+    program = td.from_jax(raising(kind), 1.5)
+    assert float(program(1.5)) == 2.25
+    values = td.jvp(td.value_and_grad(lambda x: program(x) ** 2), (td.array(1.5),), (td.array(1.0),))
+    values, tangents = [[float(v) for v in pair] for pair in values]
+    assert values[0] == 2.25**2 and np.isnan([values[1], *tangents]).all()
+
+
+def test_determinant_of_no_elements():  # JAX's rule raises
+    assert float(td.from_jax(jnp.linalg.det, np.zeros((0, 0)))(np.zeros((0, 0)))) == 1.0
