@@ -1,6 +1,7 @@
 """Primitives of libraries: their implementation is a function of JAX, which is traced. Those of equinox and lineax have
 checks that are no part of the function, and lineax's solves are linear solves of tidu."""
 
+import functools
 import importlib
 
 import jax
@@ -32,17 +33,33 @@ def of_a_library(t, e, xs):
     try:
         if sparse:
             return with_rule_of_jax(t, e, xs, lambda *v: sparse(*v, **e.params))
-        if name == "linear_solve":
+        if innermost(e.primitive, e.params).name == "linear_solve":
             try:
-                return t.trace(lambda *v: lineax_square_solve()(*v, **e.params), xs, avals)
+                f = implementation(e.primitive, {**LIBRARIES, "linear_solve": lineax_square_solve})
+                return t.trace(lambda *v: f(*v, **e.params), xs, avals)
             except NotSquare:
                 pass
-        if name in LIBRARIES:
-            f = LIBRARIES[name]()
+        f = implementation(e.primitive, LIBRARIES)
         return with_rule_of_jax(t, e, xs, lambda *v: f(*v, **e.params))
     except REFUSALS as problem:
         reason = type(problem).__name__
         raise Unsupported(name, f"its implementation cannot be traced ({reason})") from problem
+
+
+def innermost(primitive, params):
+    """The primitive that equinox maps."""
+    return innermost(params["prim"], dict(params["params"])) if primitive.name == "vprim" else primitive
+
+
+def implementation(primitive, libraries):
+    if primitive.name != "vprim":
+        return libraries[primitive.name]() if primitive.name in libraries else primitive.impl
+
+    def mapped(*v, prim, params, __axis_size, __axis_name, __batch_axes):
+        f = functools.partial(implementation(prim, libraries), **dict(params))
+        return jax.vmap(f, in_axes=__batch_axes, axis_size=__axis_size, axis_name=__axis_name)(*v)
+
+    return mapped
 
 
 def implementation_of_sparse(name):

@@ -50,7 +50,7 @@ def traced_rule(e, specs, active, avals, outs):
         missing = [tangents[k] for k in without]
         for k in without:
             tangents[k] = zero(primals[k])
-        y, dy = ad.primitive_jvps[e.primitive](primals, tangents, **e.params)
+        y, dy = ad.primitive_jvps[e.primitive](tuple(primals), tuple(tangents), **e.params)
         dy = [ad.instantiate_zeros(d) for d, a in zip(leaves_of(dy), outs) if is_inexact(a)]
         for m in missing:  # an operand that the rule refuses: a tangent of it makes NaN, not a silent zero
             dy = [d + jnp.sum(m).real.astype(d.dtype) * math.nan for d in dy]

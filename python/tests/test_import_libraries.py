@@ -1,0 +1,66 @@
+"""Primitives of libraries of JAX: traced, with the rules that the libraries have for them."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="jax is not installed: imports of JAX programs are NOT tested")
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_enable_x64", True)
+
+import jax.numpy as jnp  # noqa: E402
+from import_checks import Case, difference  # noqa: E402
+from jax.extend import core as jcore  # noqa: E402
+from jax.interpreters import ad  # noqa: E402
+
+import tidu as td  # noqa: E402
+
+falling_p = jcore.Primitive("falling")  # the derivative of falling by k is k times that by k + 1, without end
+falling_p.def_impl(lambda x, *, k: 1.0 * x)
+falling_p.def_abstract_eval(lambda x, *, k: x)
+ad.primitive_jvps[falling_p] = lambda p, t, *, k: (
+    falling_p.bind(p[0], k=k),
+    t[0] * falling_p.bind(p[0], k=k + 1) * float(k),
+)
+
+
+def test_rules_of_primitives_that_call_others_without_end():
+    g = td.from_jax(lambda x: falling_p.bind(x, k=2), 1.5)
+    for order in range(1, 10):
+        g = td.grad(g)
+        if order <= 8:
+            assert float(g(1.5)) == pytest.approx(math.factorial(order + 1) * 1.5)
+    assert np.isnan(float(g(1.5)))
+
+
+def compare(f, *args):
+    case = Case(f, args)
+    assert difference(case.tidu_eval(), case.jax_eval()) <= 1e3
+    assert difference(case.tidu_jvp(), case.jax_jvp()) <= 1e3
+    assert difference(case.tidu_vjp(), case.jax_vjp(True)) <= 1e3
+    assert difference(case.tidu_hvp(), case.jax_hvp()) <= 1e4
+
+
+@pytest.fixture
+def lx():
+    os.environ.setdefault("EQX_ON_ERROR", "nan")
+    return pytest.importorskip("lineax", reason="lineax is not installed: imports of its solves are NOT tested")
+
+
+def test_least_squares_of_an_operator_that_is_not_a_matrix(lx):
+    def f(x, b):
+        g = lambda y, _: jnp.array([y[0] ** 2, y[1] * y[0], jnp.sin(y[1])])
+        return lx.linear_solve(lx.JacobianLinearOperator(g, x), b, lx.QR()).value
+
+    compare(f, np.array([1.0, 2.0]), np.array([1.0, 2.0, 4.0]))
+
+
+def test_solves_under_vmap(lx):
+    solve = lambda solver: lambda a, b: lx.linear_solve(lx.MatrixLinearOperator(a), b, solver).value
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(3, 2, 2)) + 3 * np.eye(2), rng.normal(size=(3, 2))
+    compare(jax.vmap(solve(lx.LU())), a, b)
+    compare(jax.vmap(solve(lx.LU()), in_axes=(None, 0)), a[0], b)
+    compare(jax.vmap(solve(lx.QR()), in_axes=(0, None)), rng.normal(size=(3, 4, 2)), np.ones(4))
