@@ -64,3 +64,20 @@ def test_solves_under_vmap(lx):
     compare(jax.vmap(solve(lx.LU())), a, b)
     compare(jax.vmap(solve(lx.LU()), in_axes=(None, 0)), a[0], b)
     compare(jax.vmap(solve(lx.QR()), in_axes=(0, None)), rng.normal(size=(3, 4, 2)), np.ones(4))
+
+
+def test_solves_of_operators_that_jax_cannot_transpose(lx):
+    def matvec(a, v):  # a @ v, where a is positive, as sums of exponentials compute it
+        return jnp.sum(jnp.sign(v) * jnp.exp(jnp.log(a) + jnp.log(jnp.abs(v))), axis=1)
+
+    def f(a, b):
+        operator = lx.FunctionLinearOperator(lambda v: matvec(a, v), jax.ShapeDtypeStruct((2,), jnp.float64), tags)
+        return lx.linear_solve(operator, b, lx.CG(1e-14, 1e-14)).value
+
+    a, b, tags = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([1.0, 2.0]), lx.positive_semidefinite_tag
+    program = td.from_jax(f, a, b)
+    np.testing.assert_allclose(program(a, b).numpy(), np.linalg.solve(a, b), rtol=1e-12)
+    w = td.grad(lambda b: td.sum(program(a, b)))(td.array(b)).numpy()
+    np.testing.assert_allclose(w, np.linalg.solve(a, np.ones(2)), rtol=1e-10)
+    gradient = td.grad(lambda a: td.sum(program(a, b)))(td.array(a)).numpy()
+    np.testing.assert_allclose(gradient, -np.outer(w, np.linalg.solve(a, b)), rtol=1e-10)

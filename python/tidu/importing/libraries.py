@@ -14,10 +14,6 @@ from .special import with_rule_of_jax
 from .translator import rule
 
 
-class NotSquare(Exception):
-    """A system that has not one solution."""
-
-
 @rule("ffi_call")
 def foreign_function(t, e, xs):
     raise Unsupported("ffi_call", "of " + e.params["target_name"])
@@ -34,13 +30,17 @@ def of_a_library(t, e, xs):
         if sparse:
             return with_rule_of_jax(t, e, xs, lambda *v: sparse(*v, **e.params))
         if innermost(e.primitive, e.params).name == "linear_solve":
+            f = implementation(e.primitive, {**LIBRARIES, "linear_solve": lineax_square_solve})
             try:
-                f = implementation(e.primitive, {**LIBRARIES, "linear_solve": lineax_square_solve})
-                return t.trace(lambda *v: f(*v, **e.params), xs, avals)
-            except NotSquare:
+                traced = t.traced(lambda *v: f(*v, **e.params), avals)
+            except REFUSALS:  # the operator is not square
                 pass
+            else:
+                return t.inline(traced, xs)
         f = implementation(e.primitive, LIBRARIES)
         return with_rule_of_jax(t, e, xs, lambda *v: f(*v, **e.params))
+    except Unsupported:
+        raise
     except REFUSALS as problem:
         reason = type(problem).__name__
         raise Unsupported(name, f"its implementation cannot be traced ({reason})") from problem
@@ -95,7 +95,7 @@ def lineax_square_solve():
     def solve(operator, state, vector, options, solver, throw):
         structures = operator.in_structure(), operator.out_structure()
         if structures[0] != structures[1] or not solver.assume_full_rank():
-            raise NotSquare
+            raise NotImplementedError
 
         def forward(_, b):
             solution, result, stats = solver.compute(state, b, options)
@@ -106,10 +106,21 @@ def lineax_square_solve():
             solution, result, stats = solver.compute(state_of_transpose, b, options_of_transpose)
             return solution, (result, stats)
 
-        solution, (result, stats) = lax.custom_linear_solve(operator.mv, vector, forward, transposed, has_aux=True)
+        matvec = linear(operator.mv, vector)
+        solution, (result, stats) = lax.custom_linear_solve(matvec, vector, forward, transposed, has_aux=True)
         return solution, result, stats
 
     return eqxi.filter_primitive_def(solve)
+
+
+def linear(f, x):
+    """f, which is linear, by operations that are: its tangent, if f computes by others (sign(x) exp(log(abs(x))))."""
+    try:
+        jax.eval_shape(jax.linear_transpose(f, x), x)
+        return f
+    except REFUSALS:
+        somewhere = jax.tree_util.tree_map(jnp.ones_like, x)
+        return lambda v: jax.jvp(f, (somewhere,), (v,))[1]
 
 
 LIBRARIES = {

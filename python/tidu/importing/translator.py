@@ -122,9 +122,11 @@ class Translator:
 
     def trace(self, f, xs, avals):
         """f, a function of jax.numpy, on Values of the current graph that have these avals."""
+        return self.inline(self.traced(f, avals), xs)
+
+    def traced(self, f, avals):
         specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
-        leaves = lambda *v: jax.tree_util.tree_leaves(f(*v))
-        return self.inline(jax.make_jaxpr(leaves)(*specs), xs)
+        return jax.make_jaxpr(lambda *v: jax.tree_util.tree_leaves(f(*v)))(*specs)
 
     def run(self, jaxpr, consts, args):
         values = {}
