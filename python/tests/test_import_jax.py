@@ -767,3 +767,20 @@ def test_rules_that_call_other_rules(last):
         if order <= 6:
             assert float(g(1.5)) == pytest.approx(math.factorial(order + 1) * 1.5)
     assert np.isnan(float(g(1.5))) == (last == 100)  # which never ends
+
+
+def test_custom_vjps_that_read_other_values():
+    def f(k):
+        @jax.custom_vjp
+        def f(x):
+            return x
+
+        f.defvjp(lambda x: (x, None), lambda _, ct: (k * ct,))
+        return f
+
+    def program(x, n):
+        sizes = jnp.arange(n.shape[0]) + 1  # traced, and the same for all n
+        return f(sizes[0])(x) + f(sizes[2])(x)
+
+    imported = td.from_jax(program, 0.3, np.zeros(3))
+    assert float(td.grad(imported)(0.3, np.zeros(3))) == 1.0 + 3.0

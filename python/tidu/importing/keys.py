@@ -40,8 +40,9 @@ class Same:
         return id(self.x)
 
 
-def text_of(closed):
-    return Fingerprints().jaxpr(closed)
+def text_of(closed, around=()):
+    """`around` has the variables of the surroundings that the jaxpr gets, with their positions."""
+    return Fingerprints(around).jaxpr(closed)
 
 
 def fingerprint(x):
@@ -71,9 +72,9 @@ class Fingerprints:
     """What the values of one key are made of: functions by code, defaults and closure; numbers, texts and arrays by
     value; objects of Python by their attributes; what is not known by value by identity."""
 
-    def __init__(self):
+    def __init__(self, around=()):
         self.seen = {}  # id -> (number, object)
-        self.variables = {}  # of the jaxprs -> number
+        self.variables = {v: ("around", k) for v, k in around}  # and those of the jaxprs
         self.nesting = 0
 
     def jaxpr(self, closed):
@@ -85,11 +86,7 @@ class Fingerprints:
     def beside_the_text(self, jaxpr, consts):
         for v in (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars)):
             self.variables.setdefault(v, len(self.variables))
-        for v, c in zip(jaxpr.constvars, consts):
-            if isinstance(c, core.Tracer) and isinstance(c.val, jcore.Var):
-                self.variables.setdefault(c.val, self.variables[v])
-        made = [("traced", str(c.aval)) if isinstance(c, core.Tracer) else self.of(c) for c in consts]
-        return *made, *(self.parameter(p) for e in jaxpr.eqns for p in e.params.values())
+        return *map(self.of, consts), *(self.parameter(p) for e in jaxpr.eqns for p in e.params.values())
 
     def parameter(self, p):
         """A parameter of an equation: the text of the jaxpr has the texts of jaxprs in it."""

@@ -90,7 +90,8 @@ def custom_jvp_call(t, e, xs):
                 ts = [never(g, d, tangents[k]) for d in ts]
         return [*ys, *ts]
 
-    key = "custom_jvp", text_of(closed), text_of(jcore.ClosedJaxpr(jaxpr, consts)), tuple(live)
+    rule_text = text_of(jcore.ClosedJaxpr(jaxpr, consts), [(c.val, k) for k, c in enumerate(captured)])
+    key = "custom_jvp", text_of(closed), rule_text, tuple(live)
     rule_avals = avals + [a for a in avals if is_inexact(a)]
     rules = {"jvp": lambda: t.graph(name + "_jvp", rule_avals, jvp, xs)}
     return Call(name, key, closed, xs, avals, results(e)).emit(t, "custom_jvp_call", rules)
@@ -145,7 +146,8 @@ class VjpRule:
         self.backward_jaxpr = jax.make_jaxpr(self._backward_of_jax)(*self.backward_specs)
 
     def text(self):
-        forward = text_of(jcore.ClosedJaxpr(self.jaxpr, self.consts))
+        around = [(v, k) for k, v in enumerate(self.variables) if isinstance(v, jcore.Var)]
+        forward = text_of(jcore.ClosedJaxpr(self.jaxpr, self.consts), around)
         return forward, text_of(self.backward_jaxpr), tuple(self.live), tuple(self.forwarded)
 
     def _find_residuals(self):
