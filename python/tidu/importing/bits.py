@@ -3,7 +3,7 @@ bits."""
 
 import numpy as np
 
-from .dtypes import NUMPY, REAL, Unsupported, dtype_of, width
+from .dtypes import INEXACT, NUMPY, REAL, Unsupported, dtype_of, width
 from .translator import aval, result, rule
 
 
@@ -230,8 +230,8 @@ def bitcast(t, e, xs):
     if old.itemsize < new.itemsize:
         return number_of_bits(t, joined(g, bits_of(g, x), old.itemsize * 8), new)
     old_form, new_form = dtype_of(old), dtype_of(new)
-    if old == new:
-        return x
+    if old == new:  # without derivative too
+        return g.unary("stop_gradient", x) if x.dtype in INEXACT else x
     if new_form in REAL and old_form not in REAL:
         y = uniform_mantissa(g, x, new_form) if old.kind == "u" else None
         return y if y is not None else float_of_bits(g, g.convert(x, "i64"), new_form)
