@@ -14,6 +14,10 @@ from .special import with_rule_of_jax
 from .translator import rule
 
 
+class NotSquare(Exception):
+    """A system that has not one solution."""
+
+
 @rule("ffi_call")
 def foreign_function(t, e, xs):
     raise Unsupported("ffi_call", "of " + e.params["target_name"])
@@ -33,7 +37,7 @@ def of_a_library(t, e, xs):
             f = implementation(e.primitive, {**LIBRARIES, "linear_solve": lineax_square_solve})
             try:
                 traced = t.traced(lambda *v: f(*v, **e.params), avals)
-            except REFUSALS:  # the operator is not square
+            except NotSquare:
                 pass
             else:
                 return t.inline(traced, xs)
@@ -95,7 +99,7 @@ def lineax_square_solve():
     def solve(operator, state, vector, options, solver, throw):
         structures = operator.in_structure(), operator.out_structure()
         if structures[0] != structures[1] or not solver.assume_full_rank():
-            raise NotImplementedError
+            raise NotSquare
 
         def forward(_, b):
             solution, result, stats = solver.compute(state, b, options)
@@ -106,6 +110,10 @@ def lineax_square_solve():
             solution, result, stats = solver.compute(state_of_transpose, b, options_of_transpose)
             return solution, (result, stats)
 
+        try:
+            jax.eval_shape(lambda b: transposed(None, b)[0], vector)
+        except REFUSALS:  # lineax has no transpose: the solve has forward mode alone
+            transposed = None
         matvec = linear(operator.mv, vector)
         solution, (result, stats) = lax.custom_linear_solve(matvec, vector, forward, transposed, has_aux=True)
         return solution, result, stats
