@@ -138,7 +138,12 @@ for dtype in NARROW:
         lambda x: jax.vmap(lambda v: (lax.psum(v, "i"), lax.pmax(v, "i"), lax.pmin(v, "i")), axis_name="i")(x),
         extremes(dtype),
     )
-case("conv_i8", lambda x, w: lax.conv(x, w, (1,), "SAME"), np.full((1, 1, 4), 100, np.int8), np.full((1, 1, 2), 3, np.int8))
+case(
+    "conv_i8",
+    lambda x, w: lax.conv(x, w, (1,), "SAME"),
+    np.full((1, 1, 4), 100, np.int8),
+    np.full((1, 1, 2), 3, np.int8),
+)
 case(
     "u64_and_f16",
     lambda x, y: (x.astype(jnp.float16), y.astype(jnp.uint64)),
@@ -158,7 +163,11 @@ with np.errstate(over="ignore"):
     case("bits_of_f16", lambda x: lax.bitcast_convert_type(x, jnp.int16), FLOATS.astype(np.float16))
 for old, new in (pair.split("_") for pair in "f8_u4 f8_i1 f8_f4 f4_u1 f4_i2 f2_u1 i8_u4 u4_i1 u8_u2".split()):
     x = np.array([0.0, 1.0, -1.5, 100.0]) if old[0] == "f" else np.array([3, -1, 2**14 - 1, 77], old.replace("u", "i"))
-    case(f"bits_of_{old}_as_{new}", lambda x, d=new: (lax.bitcast_convert_type(x, d), x.view(d)), jnp.asarray(x.astype(old)))
+    case(
+        f"bits_of_{old}_as_{new}",
+        lambda x, d=new: (lax.bitcast_convert_type(x, d), x.view(d)),
+        jnp.asarray(x.astype(old)),
+    )
     case(f"bits_of_{old}_of_{new}", lambda x, d=old: jnp.asarray(x).view(d), x.astype(old).view(new))
 case("signbit_frexp", lambda x: (jnp.signbit(x), jnp.frexp(x), jnp.ldexp(x, 3)), u(4))
 case(
@@ -231,10 +240,16 @@ case(
     lambda x: lax.reduce_window(lax.stop_gradient(x), 1.0, lambda a, b: a * b + 0 * a, (2,), (2,), "VALID"),
     u(6),
 )
-case("reduce_window_init", lambda x: lax.reduce_window(lax.stop_gradient(x), 2.0, lax.add, (2,), (1,), "SAME"), np.arange(4.0))
+case(
+    "reduce_window_init",
+    lambda x: lax.reduce_window(lax.stop_gradient(x), 2.0, lax.add, (2,), (1,), "SAME"),
+    np.arange(4.0),
+)
 case(
     "reduce_window_base_dilated",
-    lambda x: lax.reduce_window(lax.stop_gradient(x), 2.0, lambda a, b: a * b + 1, (3,), (1,), "SAME", base_dilation=(2,)),
+    lambda x: lax.reduce_window(
+        lax.stop_gradient(x), 2.0, lambda a, b: a * b + 1, (3,), (1,), "SAME", base_dilation=(2,)
+    ),
     u(4),
 )
 case("gradient_of_pooling", lambda x: jax.grad(lambda y: jnp.sum(window(y, -jnp.inf, lax.max) ** 2))(x), u(4, 6))
@@ -328,7 +343,12 @@ repeated = np.array([1, 1, 9, -1, 9, 1])
 case("apply", lambda x: jnp.asarray(x).at[repeated].apply(thrice), np.arange(4))
 case("apply_to_columns", lambda x: jnp.asarray(x).at[:, repeated].apply(thrice), np.arange(9).reshape(3, 3))
 case("apply_to_elements", lambda x: jnp.asarray(x).at[repeated, 1].apply(thrice), np.arange(9).reshape(3, 3))
-case("apply_mapped", lambda x, i: jax.vmap(lambda r, k: r.at[k].apply(thrice))(x, i), np.arange(6).reshape(2, 3), np.array([[0, 0], [2, 1]]))
+case(
+    "apply_mapped",
+    lambda x, i: jax.vmap(lambda r, k: r.at[k].apply(thrice))(x, i),
+    np.arange(6).reshape(2, 3),
+    np.array([[0, 0], [2, 1]]),
+)
 case("segment_sum", lambda x, i: jax.ops.segment_sum(x, i, 3), u(5, 2), np.array([0, 2, 2, 0, 1]))
 case("segment_max", lambda x, i: jax.ops.segment_max(x, i, 3), u(5), np.array([0, 2, 2, 0, 1]))
 case("bincount", lambda x: jnp.bincount(x, length=4), np.array([0, 2, 2, 3]))

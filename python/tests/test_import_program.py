@@ -132,7 +132,10 @@ def test_checks_of_equinox_make_nan():  # a stand-in for equinox.error_if, whose
     assert [y.numpy().tolist() for y in program(np.ones(2), np.int8(3))] == [[1.0, 1.0], 3, True]
     x, n, b = (y.numpy() for y in program(np.full(2, 9.0), np.int8(-3)))
     assert np.isnan(x).all() and n == 127 and b
-    assert td.grad(lambda x: td.sum(program(x, np.int8(3))[0] ** 2))(td.array([1.0, 2.0])).numpy().tolist() == [2.0, 4.0]
+    assert td.grad(lambda x: td.sum(program(x, np.int8(3))[0] ** 2))(td.array([1.0, 2.0])).numpy().tolist() == [
+        2.0,
+        4.0,
+    ]
 
 
 def test_foreign_functions_callbacks_and_references_are_named_with_their_lines():

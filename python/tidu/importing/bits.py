@@ -3,7 +3,7 @@ bits."""
 
 import numpy as np
 
-from .dtypes import INEXACT, NUMPY, REAL, Unsupported, dtype_of, width
+from .dtypes import INEXACT, NUMPY, REAL, dtype_of, width
 from .translator import aval, result, rule
 
 
@@ -230,7 +230,7 @@ def bitcast(t, e, xs):
     if old.itemsize < new.itemsize:
         return number_of_bits(t, joined(g, bits_of(g, x), old.itemsize * 8), new)
     old_form, new_form = dtype_of(old), dtype_of(new)
-    if old == new:  # without derivative too
+    if old == new:
         return g.unary("stop_gradient", x) if x.dtype in INEXACT else x
     if new_form in REAL and old_form not in REAL:
         y = uniform_mantissa(g, x, new_form) if old.kind == "u" else None

@@ -75,7 +75,8 @@ def binary(t, e, xs):
 
 
 def is_zero(x, zero):
-    return x.dtype in REAL and x.known is not None and np.all((x.known == 0) & (np.signbit(x.known) == np.signbit(zero)))
+    known = x.known if x.dtype in REAL else None
+    return known is not None and np.all((known == 0) & (np.signbit(known) == np.signbit(zero)))
 
 
 def complex_extremum(g, name, x, y):
