@@ -22,7 +22,7 @@ namespace tidu {
 
 namespace {
 
-// What an executable keeps, roughly: instructions, pointers and plans by operation, tables by value,
+// Bytes that an executable keeps, roughly: instructions, pointers and plans by operation, tables by value,
 // constants, and a workspace or two. Of a small program most is what any one has. Each graph that an
 // operation holds is a program of its own.
 class Footprint {

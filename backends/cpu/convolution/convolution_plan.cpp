@@ -15,7 +15,7 @@ constexpr Index patch_bytes = 512 * 1024;  // of a block, to stay in a second-le
 constexpr Index max_phases = 1024;
 constexpr Index wanted_tasks = 16;  // where there is work for so many
 
-// What one spatial axis adds to a phase: its windows, and the kernel positions that they meet.
+// The part of a phase along one spatial axis: its windows, and the kernel positions that they meet.
 struct AxisPhase {
   Index first_window, windows;                     // every period-th window
   Index first_position, positions, position_step;  // of the kernel

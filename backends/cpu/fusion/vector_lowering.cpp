@@ -91,7 +91,7 @@ VirtualRegister polynomial(Steps& s, VirtualRegister x, std::span<const double> 
     sum = s.of(VectorOp::add, s.of(VectorOp::mul, sum, x), s.immediate(next));
   return sum;
 }
-// Of |x| in f64 what a step of Halley's method makes of a y that is 1e-7 off: all of its digits.
+// A step of Halley's method for |x| in f64: a y that is 1e-7 off gets all of its digits.
 VirtualRegister refine_erf_inv(Steps& s, VirtualRegister size, VirtualRegister y) {
   // 1 - |x| is exact where it matters, and erfc keeps its digits there.
   const VirtualRegister one = s.immediate(1), is_small = s.of(VectorOp::less, size, s.immediate(0.5));
@@ -195,7 +195,7 @@ VirtualRegister compare(Steps& s, const Op&, Registers x) {
   return op == VectorOp::not_equal ? s.of(VectorOp::mask_xor, x[0], x[1]) : no_register;
 }
 
-// Of integers.
+// Operations on integers.
 VirtualRegister integer_neg(Steps& s, const Op&, Registers x) {
   return s.of(VectorOp::integer_sub, s.integer(0), x[0]);
 }

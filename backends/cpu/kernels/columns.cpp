@@ -38,7 +38,7 @@ inline __attribute__((always_inline)) void offsets_of(const Index* indices, std:
 #if defined(__x86_64__)
 #define TIDU_AVX2 __attribute__((target("avx2")))
 
-// What lies at x in the lower half, at y in the upper one.
+// The elements at x in the lower half, those at y in the upper one.
 TIDU_AVX2 inline __m256i joined(const void* x, const void* y) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(x))),
                                  _mm_loadu_si128(static_cast<const __m128i*>(y)), 1);

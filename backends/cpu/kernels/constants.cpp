@@ -51,7 +51,7 @@ Plan plan_full(const PlanRequest& request) {
   });
 }
 
-// What a 16-bit number is rounded from.
+// The number that is rounded to 16 bits.
 float narrow(std::int64_t i) { return detail::round_to_odd(detail::round_to_odd(i)); }
 
 template <class T, T (*number)(std::int64_t) = convert<T, std::int64_t>>

@@ -10,7 +10,7 @@
 namespace tidu::cpu_detail {
 namespace {
 
-// Where the window begins in the array: the start indices are the operands from `first` on.
+// The position of the window in the array: the start indices are the operands from `first` on.
 struct WindowOffset {
   struct Axis {
     std::int64_t last;    // greatest start index

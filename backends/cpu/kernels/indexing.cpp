@@ -161,10 +161,9 @@ void take_rows(const IndexState& s, const Call& call) {
   }
 }
 
-// Of an index for each position, looked at once, so many at a time: of several lines, or of some slices of
-// one. Calls line(position, first, n) for n positions whose indices are in range and count single elements
-// from the one at `first`, and for others element(position, place) with the place in x that an index names,
-// or -1.
+// Goes through an index for each position, of several lines or of some slices of one. Calls line(position,
+// first, n) for n positions whose indices are in range and count single elements from the one at `first`, and
+// for others element(position, place) with the place in x that an index names, or -1.
 template <class I, class Line, class Element>
 void for_indices_along(const IndexState& s, const I* indices, const Line& line, const Element& element) {
   constexpr std::int64_t at_once = 256;

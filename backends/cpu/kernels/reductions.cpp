@@ -29,7 +29,7 @@ inline __attribute__((always_inline)) T combined(T a, T b) {
   return a < b || a != a ? a : b;
 }
 
-// Of element i of four arrays.
+// The reduction of a and the elements i of four arrays.
 template <Reduction reduction, class T>
 inline __attribute__((always_inline)) T combined_rows(T a, const T* const* x, std::int64_t i) {
   for (int k = 0; k < 4; ++k) a = combined<reduction>(a, x[k][i]);

@@ -120,7 +120,7 @@ void find_in_lines(const T* x, std::int64_t stride, std::int64_t count, T* best,
   }
 }
 
-// Of one line: of floats the extreme first, by vectors, and then its first place.
+// The position of the extreme of one line. For floats, vectors find the extreme, and then its first position.
 template <class F, class T>
 std::int64_t find_in_line(const T* x, std::int64_t count) {
   constexpr std::int64_t block = 1024, least = 16;

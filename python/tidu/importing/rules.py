@@ -10,7 +10,7 @@ from jax._src import ad_util, core
 from jax.extend import core as jcore
 
 from .calls import REFUSALS, Call, never
-from .dtypes import COMPLEX, PART_OF, Unsupported, dtype_of, is_inexact, shape_of, type_of
+from .dtypes import COMPLEX, Unsupported, dtype_of, is_inexact, shape_of, type_of
 from .keys import text_of
 from .translator import results, rule
 

@@ -19,7 +19,6 @@ from .keys import fingerprint, text_of
 from .translator import RULES, out_aval, rule
 
 
-
 def leaves_of(v):
     return list(v) if isinstance(v, (list, tuple)) else [v]
 
