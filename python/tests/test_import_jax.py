@@ -804,3 +804,69 @@ def test_custom_vjps_that_read_other_values():
 
     imported = td.from_jax(program, 0.3, np.zeros(3))
     assert float(td.grad(imported)(0.3, np.zeros(3))) == 1.0 + 3.0
+
+
+def scaled_by(k, rule):
+    """2 x, whose derivative is k by a custom_vjp whose forward or backward reads k."""
+
+    @jax.custom_vjp
+    def f(x):
+        return 2.0 * x
+
+    forward, backward = {
+        "residual": (lambda x: (2.0 * x, (x, k)), lambda r, ct: (r[1] * ct,)),
+        "only_residual": (lambda x: (2.0 * x, k), lambda r, ct: (r * ct,)),
+        "forward": (lambda x: (k * x, k * x), lambda r, ct: (r * ct,)),
+        "backward": (lambda x: (2.0 * x, x), lambda r, ct: (k * ct,)),
+        "both": (lambda x: (2.0 * x, 2.0 * k), lambda r, ct: ((r - k) * ct,)),
+    }[rule]
+    f.defvjp(forward, backward)
+    return f
+
+
+# Where the rule is traced in a jit, JAX cannot compile these.
+@pytest.mark.parametrize("rule", ["residual", "only_residual", "forward", "backward", "both"])
+def test_custom_vjp_that_reads_a_traced_value_around_it(rule):
+    program = td.from_jax(lambda x, y: scaled_by(jnp.sin(y), rule)(x), 2.0, 0.5)
+    assert float(program(2.0, 0.5)) == 4.0
+    slope = np.sin(0.5) * (2.0 if rule == "forward" else 1.0)
+    got = td.grad(program, argnums=(0, 1))(2.0, 0.5)
+    assert float(got[0]) == pytest.approx(slope) and np.isnan(float(got[1]))  # JAX refuses the second
+    body = lambda x, z: (scaled_by(jnp.sin(z), "backward")(x), None)
+    loop = td.from_jax(lambda x, z: lax.scan(body, x, z)[0], 2.0, u(3))
+    z = u(3)
+    assert float(td.grad(loop)(2.0, z)) == pytest.approx(np.prod(np.sin(z)))
+
+
+def test_custom_vjp_that_closes_over_an_operand():
+    def f(x, y):
+        @jax.custom_vjp
+        def f(x):
+            return y * x
+
+        f.defvjp(lambda x: (y * x, (x, y, y * x)), lambda r, ct: (r[1] * ct + r[2],))
+        return f(x)
+
+    program = td.from_jax(f, 2.0, 0.5)
+    got = td.grad(program, argnums=(0, 1))(2.0, 0.5)
+    assert float(got[0]) == 1.5 and np.isnan(float(got[1]))  # JAX refuses the second
+
+
+def test_rules_that_read_literals():
+    def f(x, k):
+        k = jnp.asarray(k) * 1  # a literal of the jaxpr
+
+        @jax.custom_jvp
+        def f(x):
+            return x
+
+        @jax.custom_vjp
+        def g(x):
+            return x
+
+        f.defjvp(lambda p, t: (f(p[0]), k * t[0]))
+        g.defvjp(lambda x: (x, k), lambda r, ct: (r * k * ct,))
+        return f(x) + g(x)
+
+    program = td.from_jax(lambda x: jax.jit(lambda x: f(x, 2.0) + f(x, 5.0))(x), 0.3)
+    assert float(td.grad(program)(0.3)) == 2.0 + 4.0 + 5.0 + 25.0

@@ -43,6 +43,13 @@ def compare(f, *args):
     assert difference(case.tidu_hvp(), case.jax_hvp()) <= 1e4
 
 
+def compare_reverse(f, *args):
+    """For functions that JAX has no forward mode of."""
+    case = Case(f, args)
+    assert difference(case.tidu_eval(), case.jax_eval()) <= 1e3
+    assert difference(case.tidu_vjp(), case.jax_vjp(False)) <= 1e3
+
+
 @pytest.fixture
 def lx():
     os.environ.setdefault("EQX_ON_ERROR", "nan")
@@ -81,3 +88,20 @@ def test_solves_of_operators_that_jax_cannot_transpose(lx):
     np.testing.assert_allclose(w, np.linalg.solve(a, np.ones(2)), rtol=1e-10)
     gradient = td.grad(lambda a: td.sum(program(a, b)))(td.array(a)).numpy()
     np.testing.assert_allclose(gradient, -np.outer(w, np.linalg.solve(a, b)), rtol=1e-10)
+
+
+@pytest.fixture
+def jaxopt():
+    return pytest.importorskip("jaxopt", reason="jaxopt is not installed: imports of its solvers are NOT tested")
+
+
+def test_implicit_derivatives_of_least_squares(jaxopt):
+    residual = lambda w, x, y: jnp.tanh(x @ w) - y
+    f = lambda x, y: jaxopt.LevenbergMarquardt(residual, maxiter=5, tol=1e-10).run(jnp.zeros(2), x, y).params
+    rng = np.random.default_rng(0)
+    compare_reverse(f, rng.normal(size=(6, 2)), rng.normal(size=6))
+
+
+def test_projection_on_a_section_of_a_box(jaxopt):
+    f = lambda x, w: jaxopt.projection.projection_box_section(x, (jnp.zeros(4), jnp.full(4, 0.8), w, 1.0))
+    compare_reverse(f, np.array([0.3, -0.2, 0.7, 0.1]), np.array([1.0, 0.5, 0.7, 0.9]))

@@ -16,12 +16,13 @@ import jax
 import numpy as np
 from jax._src import core
 from jax._src import linear_util as lu
+from jax._src.literals import typed_scalar_types
 from jax.extend import core as jcore
 
 from .dtypes import is_key
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
+PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes, *typed_scalar_types)
 # What JAX keeps about a trace: it is not what a function computes.
 OF_TRACING = (core.Trace, core.TraceTag, core.DebugInfo, lu.Store, lu.EqualStore)
 MAX_OBJECTS, MAX_NESTING = 5000, 80
@@ -97,12 +98,14 @@ class Fingerprints:
         return tuple(map(self.parameter, p)) if type(p) in (tuple, list) else self.of(p)
 
     def of(self, x):
-        if type(x) in PLAIN:
-            return repr(x)
         if isinstance(x, OF_TRACING):
             return type(x)
         if isinstance(x, core.Tracer):
             x = getattr(x, "val", x)
+        if isinstance(x, jcore.Literal):
+            x = x.val
+        if type(x) in PLAIN:
+            return repr(x)
         if isinstance(x, jcore.Var):
             return ("variable", self.variables[x]) if x in self.variables else Same(x)
         if isinstance(x, (np.ndarray, np.generic, jax.Array)) and x.dtype != object:

@@ -6,13 +6,13 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src import ad_util, core
+from jax._src import ad_util
 from jax.extend import core as jcore
 
 from .calls import REFUSALS, Call, never
 from .dtypes import COMPLEX, Unsupported, dtype_of, is_inexact, shape_of, type_of
 from .keys import text_of
-from .translator import results, rule
+from .translator import is_traced, results, rule, variable_of
 
 
 def inner_of(e):
@@ -71,7 +71,7 @@ def custom_jvp_call(t, e, xs):
     if traced is None:
         return Call(name, ("custom_jvp", text_of(closed)), closed, xs, avals, results(e)).emit_without_rule(t)
     jaxpr, consts, out_zeros = traced
-    captured = [c for c in consts if isinstance(c, core.Tracer)]
+    captured = [c for c in consts if is_traced(c)]
     xs = [*xs, *(t.constant(c) for c in captured)]
     avals, count = avals + [c.aval for c in captured], len(avals)
     active = active + [is_inexact(c.aval) for c in captured]
@@ -79,8 +79,8 @@ def custom_jvp_call(t, e, xs):
     def jvp(*v):
         g, primals, around = t.g, v[:count], iter(v[count : len(avals)])
         tangents = dict(zip([k for k, a in enumerate(active) if a], v[len(avals) :]))
-        known = [next(around) if isinstance(c, core.Tracer) else g.constant(c) for c in consts]
-        with t.reading({c.val: x for c, x in zip(consts, known) if isinstance(c, core.Tracer)}):
+        known = [next(around) if is_traced(c) else t.constant(c) for c in consts]
+        with t.reading({c.val: x for c, x in zip(consts, known) if is_traced(c)}):
             r = t.run(jaxpr, known, [*primals[n:], *(tangents[k] for k in sorted(live))])
         ys, given = r[: len(outs)], iter(r[len(outs) :])
         made = [None if is_zero else next(given) for is_zero in out_zeros]
@@ -109,11 +109,12 @@ def custom_vjp_call(t, e, xs):
         made = VjpRule(t, e, avals, outs)
     except REFUSALS:
         return call.emit_without_rule(t)
+    xs, avals = [*xs, *(t.constant(c) for c in made.captured)], [*avals, *(c.aval for c in made.captured)]
     rules = {
         "forward": lambda: t.graph(name + "_forward", avals, made.forward),
-        "backward": lambda: t.graph(name + "_backward", made.backward_specs, made.backward),
+        "backward": lambda: t.graph(name + "_backward", made.backward_avals, made.backward),
     }
-    return call._replace(key=(call.key, made.text())).emit(t, "custom_vjp_call", rules)
+    return call._replace(key=(call.key, made.text()), xs=xs, avals=avals).emit(t, "custom_vjp_call", rules)
 
 
 class Fresh(int):
@@ -123,11 +124,12 @@ class Fresh(int):
 
 
 class VjpRule:
-    """forward and backward of a custom_vjp, traced. Residuals that are constants stay so: backward may look at them."""
+    """forward and backward of a custom_vjp, traced. Residuals that are constants stay so: backward may look at them.
+    `captured` has the traced values that the rule reads and that are no operands of the equation: forward gets them
+    after the operands, and `read_by_backward` has the traced values that backward gets after the residuals."""
 
     def __init__(self, t, e, avals, outs):
         p = e.params
-        self.variables = e.invars  # which forward reads as traced values too
         self.t, self.n, self.avals, self.outs, self.bwd = t, p["num_consts"], avals, outs, p["bwd"]
 
         def trace(live):
@@ -141,18 +143,24 @@ class VjpRule:
         (self.jaxpr, self.consts), (_, tree, self.forwarded) = traced
         self.num_own = tree.num_leaves - sum(f is not None for f in self.forwarded)
         self._find_residuals()
-        specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.residual_avals]
-        self.backward_specs = specs + [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in outs if is_inexact(a)]
-        self.backward_jaxpr = jax.make_jaxpr(self._backward_of_jax)(*self.backward_specs)
+        cotangents = [a for a in outs if is_inexact(a)]
+        specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.residual_avals + cotangents]
+        self.backward_jaxpr = jax.make_jaxpr(self._backward_of_jax)(*specs)
+        self.read_by_backward = [c for c in self.backward_jaxpr.consts if is_traced(c)]
+        self.backward_avals = [*self.residual_avals, *(c.aval for c in self.read_by_backward), *cotangents]
+        read = {id(variable_of(c)): c for c in [*self.consts, *self.read_by_backward] if is_traced(c)}
+        operands = {id(v) for v in e.invars}
+        self.captured = [c for k, c in read.items() if k not in operands]
+        self.variables = [*e.invars, *map(variable_of, self.captured)]  # which forward reads as traced values too
 
     def text(self):
         around = [(v, k) for k, v in enumerate(self.variables) if isinstance(v, jcore.Var)]
         forward = text_of(jcore.ClosedJaxpr(self.jaxpr, self.consts), around)
-        return forward, text_of(self.backward_jaxpr), tuple(self.live), tuple(self.forwarded)
+        return forward, text_of(self.backward_jaxpr, around), tuple(self.live), tuple(self.forwarded)
 
     def _find_residuals(self):
         """residuals: for each (is a constant, the constant or the position among those that are values)."""
-        constants = dict(zip(self.jaxpr.constvars, self.consts))
+        constants = {v: c for v, c in zip(self.jaxpr.constvars, self.consts) if not is_traced(c)}
         own = iter(self.jaxpr.outvars[: self.num_own])
         self.residuals, self.residual_avals = [], []
         for forwarded in self.forwarded:
@@ -167,13 +175,16 @@ class VjpRule:
                 self.residual_avals.append(self.avals[forwarded] if v is None else v.aval)
 
     def forward(self, *v):
-        with self.t.reading({a: x for a, x in zip(self.variables, v) if isinstance(a, jcore.Var)}):
-            r = self.t.run(self.jaxpr, [self.t.constant(c) for c in self.consts], list(v[self.n :]))
+        t = self.t
+        with t.reading({a: x for a, x in zip(self.variables, v) if isinstance(a, jcore.Var)}):
+            r = t.run(self.jaxpr, [t.constant(c) for c in self.consts], list(v[self.n : len(self.avals)]))
+            read = [t.constant(c) for c in self.read_by_backward]
         own, ys = iter(r[: self.num_own]), r[self.num_own :]
         kept = [next(own) if f is None else v[f] for f in self.forwarded]
-        return [*ys, *(x for x, (is_fixed, _) in zip(kept, self.residuals) if not is_fixed)]
+        return [*ys, *(x for x, (is_fixed, _) in zip(kept, self.residuals) if not is_fixed), *read]
 
     def _backward_of_jax(self, *v):
+        """The cotangents of the operands that have one: NaN if JAX refuses it."""
         residuals = [k if is_fixed else v[k] for is_fixed, k in self.residuals]
         given = iter(v[len(self.residual_avals) :])
         cotangents = [next(given) if is_inexact(a) else np.zeros(a.shape, jax.dtypes.float0) for a in self.outs]
@@ -187,7 +198,7 @@ class VjpRule:
         for k, (c, a) in enumerate(zip(made, self.avals)):
             if not is_inexact(a):
                 continue
-            if k >= self.n and k not in self.live:
+            if k not in self.live:
                 c = jnp.full(a.shape, math.nan, a.dtype)
             result.append(jnp.zeros(a.shape, a.dtype) if zero(c) else c)
         return result
@@ -195,8 +206,11 @@ class VjpRule:
     def backward(self, *v):
         """Cotangents of complex values are conjugated: JAX pairs them without, tidu with conjugation."""
         g, n = self.t.g, len(self.residual_avals)
-        made = self.t.inline(self.backward_jaxpr, [*v[:n], *(g.conj(c) for c in v[n:])])
-        return [g.conj(c) for c in made]
+        m = n + len(self.read_by_backward)
+        with self.t.reading(dict(zip(map(variable_of, self.read_by_backward), v[n:m]))):
+            made = self.t.inline(self.backward_jaxpr, [*v[:n], *(g.conj(c) for c in v[m:])])
+        refused = [g.full(math.nan, *type_of(c.aval)) for c in self.captured if is_inexact(c.aval)]
+        return [*(g.conj(c) for c in made), *refused]
 
 
 @rule("linear_call")

@@ -29,6 +29,22 @@ def closed_jaxpr(jaxpr):
     return jaxpr if isinstance(jaxpr, jcore.ClosedJaxpr) else jcore.ClosedJaxpr(jaxpr, ())
 
 
+def is_traced(x):
+    """Whether a constant of a jaxpr is a value that another jaxpr computes."""
+    return isinstance(x, core.Tracer) and not isinstance(getattr(x, "val", None), jcore.Literal)
+
+
+def variable_of(tracer):
+    """The variable of the jaxpr that a tracer is a value of, or None."""
+    variable = getattr(tracer, "val", None)
+    return variable if isinstance(variable, jcore.Var) else None
+
+
+def literal(g, v):
+    """The Value of a literal of a jaxpr."""
+    return g.constant(v.val if is_key(v.aval.dtype) else np.asarray(v.val, v.aval.dtype))
+
+
 class OutOfReach(Unsupported):
     """A rule reads a value of a trace that JAX has ended, which would be an error of its derivative in JAX."""
 
@@ -102,7 +118,10 @@ class Translator:
             around = Builder("around")
             around.where = where
             with self.inside(around):
-                self.named[used] = make()
+                try:
+                    self.named[used] = make()
+                except Unsupported as problem:  # of a value that the rule reads
+                    self.failures.append(Failure(problem.primitive, problem.detail, where))
 
     def inline(self, closed, xs):
         closed = closed_jaxpr(closed)
@@ -132,9 +151,7 @@ class Translator:
         values = {}
 
         def read(v):
-            if not isinstance(v, jcore.Literal):
-                return values[v]
-            return self.g.constant(v.val if is_key(v.aval.dtype) else np.asarray(v.val, v.aval.dtype))
+            return literal(self.g, v) if isinstance(v, jcore.Literal) else values[v]
 
         values.update(zip(jaxpr.constvars, consts))
         values.update(zip(jaxpr.invars, args))
@@ -160,6 +177,8 @@ class Translator:
     def surrounding(self, tracer):
         """The Value that a rule reads from around it, which JAX has as a tracer of a jaxpr that is being run."""
         variable = getattr(tracer, "val", None)
+        if isinstance(variable, jcore.Literal):
+            return literal(self.g, variable)
         for builder, values in reversed(self.scopes):
             if isinstance(variable, jcore.Var) and variable in values:
                 value = values[variable]
