@@ -870,3 +870,24 @@ def test_rules_that_read_literals():
 
     program = td.from_jax(lambda x: jax.jit(lambda x: f(x, 2.0) + f(x, 5.0))(x), 0.3)
     assert float(td.grad(program)(0.3)) == 2.0 + 4.0 + 5.0 + 25.0
+
+
+def test_rule_inside_of_a_rule_that_reads_a_value_under_vmap():
+    def one(x, y):
+        k = jnp.sin(y)
+
+        @jax.custom_jvp
+        def inner(x):
+            return x
+
+        @jax.custom_jvp
+        def f(x):
+            return x
+
+        inner.defjvp(lambda p, t: (p[0], k * t[0]))
+        f.defjvp(lambda p, t: (p[0], inner(p[0]) * t[0]))
+        return f(x)
+
+    case = Case(jax.vmap(one), (u(3), u(3)))
+    assert difference(case.tidu_eval(), case.jax_eval()) <= 8
+    assert difference(case.tidu_vjp(), case.jax_vjp(False)) <= 8

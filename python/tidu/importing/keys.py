@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax._src import core
 from jax._src import linear_util as lu
+from jax._src.interpreters import batching
 from jax._src.literals import typed_scalar_types
 from jax.extend import core as jcore
 
@@ -100,6 +101,8 @@ class Fingerprints:
     def of(self, x):
         if isinstance(x, OF_TRACING):
             return type(x)
+        if isinstance(x, batching.BatchTracer):
+            return type(x), self.of(x.val), x.batch_dim
         if isinstance(x, core.Tracer):
             x = getattr(x, "val", x)
         if isinstance(x, jcore.Literal):
@@ -108,6 +111,8 @@ class Fingerprints:
             return repr(x)
         if isinstance(x, jcore.Var):
             return ("variable", self.variables[x]) if x in self.variables else Same(x)
+        if isinstance(x, core.Tracer):
+            return Same(x)
         if isinstance(x, (np.ndarray, np.generic, jax.Array)) and x.dtype != object:
             return hash_of(x)
         if isinstance(x, (core.AbstractValue, np.dtype)):
