@@ -1,5 +1,6 @@
 """Primitives of libraries of JAX: traced, with the rules that the libraries have for them."""
 
+import functools
 import math
 import os
 
@@ -48,6 +49,7 @@ def compare_reverse(f, *args):
     case = Case(f, args)
     assert difference(case.tidu_eval(), case.jax_eval()) <= 1e3
     assert difference(case.tidu_vjp(), case.jax_vjp(False)) <= 1e3
+    return case
 
 
 @pytest.fixture
@@ -105,3 +107,16 @@ def test_implicit_derivatives_of_least_squares(jaxopt):
 def test_projection_on_a_section_of_a_box(jaxopt):
     f = lambda x, w: jaxopt.projection.projection_box_section(x, (jnp.zeros(4), jnp.full(4, 0.8), w, 1.0))
     compare_reverse(f, np.array([0.3, -0.2, 0.7, 0.1]), np.array([1.0, 0.5, 0.7, 0.9]))
+
+
+def test_rules_that_grow_with_each_order():
+    """The adjoint of an ODE is the ODE of a larger system."""
+    diffrax = pytest.importorskip("diffrax", reason="diffrax is not installed: imports of its adjoints are NOT tested")
+
+    def f(y, a):
+        term = diffrax.ODETerm(lambda t, y, a: jnp.sin(t) - a * y)
+        solve = functools.partial(diffrax.diffeqsolve, term, diffrax.Euler(), 0.0, 1.0, 0.25, max_steps=8)
+        return solve(y, a, adjoint=diffrax.BacksolveAdjoint()).ys
+
+    case = compare_reverse(f, np.array([0.3, -0.2]), np.array(1.5))
+    assert len(case.program.to_json()) < 3e6

@@ -279,6 +279,20 @@ class Builder:
         }
 
 
+def graphs_in(dump):
+    """The graphs that the operations of a dump have as attributes."""
+    for operation in dump["operations"]:
+        for attribute in operation.get("attrs", {}).values():
+            for value in attribute if isinstance(attribute, list) else [attribute]:
+                if isinstance(value, dict) and value.get("format") == "tidu.graph":
+                    yield value
+
+
+def number_of_operations(dump):
+    """The operations of a dump and of the graphs in it."""
+    return len(dump["operations"]) + sum(map(number_of_operations, graphs_in(dump)))
+
+
 def _is_splat(x):
     """Whether one number fills x, in every bit."""
     flat = x.reshape(-1)

@@ -5,18 +5,34 @@ import collections
 import math
 
 from .dtypes import COMPLEX, INEXACT, PART_OF, is_inexact
+from .keys import text_of
+from .translator import results
 
 REFUSALS = (Exception,)  # of a function of a user or a library, when it is traced
 MAX_ORDER = 8  # of derivatives, for rules that call a function with another rule each time
+MAX_ORDER_IF_GROWING, MAX_OPERATIONS = 2, 300  # of such rules, if each order has over twice the operations of the last
 
 
 class Call(collections.namedtuple("Call", "name key closed xs avals types")):
-    """A call of a closed jaxpr on the first of some operands. Calls with equal keys have equal rules."""
+    """A call of a closed jaxpr on the first of some operands. Calls with equal keys have equal rules; the first part of
+    a key is of the function without its rules."""
+
+    @classmethod
+    def of(cls, kind, e, xs):
+        """The call of an equation, without its rules."""
+        closed = e.params["call_jaxpr"]
+        key = ((kind, text_of(closed)),)
+        return cls(closed.jaxpr.debug_info.func_name, key, closed, xs, [v.aval for v in e.invars], results(e))
+
+    def has_no_rule(self, t):
+        """Whether the order of derivatives ends before the rules of this call, which is known before they are traced."""
+        return is_last_order(t) and self.key[0] not in t.called
 
     def emit(self, t, op, rules):
         """The results, with rules by kind: functions that make their graphs."""
-        if t.order >= MAX_ORDER and not all(self.key_of(kind) in t.names for kind in rules):
+        if is_last_order(t) and not all(self.key_of(kind) in t.names for kind in rules):
             return self.emit_without_rule(t)
+        t.called.add(self.key[0])
         names = {kind: t.named_graph(self.key_of(kind), f"{self.name}_{kind}", make) for kind, make in rules.items()}
         return t.g.emit(op, self.xs, self.types, graph=self.primal(t), **names)
 
@@ -47,6 +63,15 @@ class Call(collections.namedtuple("Call", "name key closed xs avals types")):
     def key_of(self, kind):
         known = tuple(None if x.known is None else (x.known.tobytes(), str(x.known.dtype), x.shape) for x in self.xs)
         return self.key, kind, known
+
+
+def is_last_order(t):
+    """Whether rules that are being made refer to no new ones: each order of derivatives may have rules twice as large
+    and as many as the last, such as those of an ODE by its adjoint, which is the ODE of a larger system."""
+    if t.order < MAX_ORDER_IF_GROWING:
+        return False
+    before, last = t.operations[t.order - 2], t.operations[t.order - 1]
+    return t.order >= MAX_ORDER or last > max(MAX_OPERATIONS, 2 * before)
 
 
 def never(g, derivative, tangent):

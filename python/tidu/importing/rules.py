@@ -47,12 +47,28 @@ def checkpoint(t, e, xs):
 
 
 def accepted(trace, live):
-    """The operands that a rule accepts tangents of, and what it traces to for these: None if it accepts none."""
+    """The operands that a rule accepts tangents of, and what it traces to for these: None if it accepts none. The last
+    tracing is that of the result, since JAX keeps parts of a tracing in stores of the rule."""
     try:
         return live, trace(live)
     except REFUSALS:
-        kept = {k for k in live if len(live) > 1 and accepted(trace, {k})[0]}
+        kept = accepted_parts(trace, sorted(live))
     return accepted(trace, kept) if kept and kept != live else (set(), None)
+
+
+def accepted_parts(trace, refused):
+    """Those of some operands, in order, that a rule accepts when it refuses them all: found by halves, since an argument
+    has operands that are neighbours."""
+    if len(refused) < 2:
+        return set()
+    kept = set()
+    for half in (refused[: len(refused) // 2], refused[len(refused) // 2 :]):
+        try:
+            trace(set(half))
+            kept.update(half)
+        except REFUSALS:
+            kept.update(accepted_parts(trace, half))
+    return kept
 
 
 @rule("custom_jvp_call")
@@ -66,10 +82,11 @@ def custom_jvp_call(t, e, xs):
     def trace(live):
         return p["jvp_jaxpr_fun"].call_wrapped(*[k not in live for k in range(n, len(avals))])
 
-    name = closed.jaxpr.debug_info.func_name
-    live, traced = accepted(trace, {k for k in range(n, len(avals)) if active[k]})
+    call = Call.of("custom_jvp", e, xs)
+    candidates = {k for k in range(n, len(avals)) if active[k]}
+    live, traced = (None, None) if call.has_no_rule(t) else accepted(trace, candidates)
     if traced is None:
-        return Call(name, ("custom_jvp", text_of(closed)), closed, xs, avals, results(e)).emit_without_rule(t)
+        return call.emit_without_rule(t)
     jaxpr, consts, out_zeros = traced
     captured = [c for c in consts if is_traced(c)]
     xs = [*xs, *(t.constant(c) for c in captured)]
@@ -83,18 +100,18 @@ def custom_jvp_call(t, e, xs):
         with t.reading({c.val: x for c, x in zip(consts, known) if is_traced(c)}):
             r = t.run(jaxpr, known, [*primals[n:], *(tangents[k] for k in sorted(live))])
         ys, given = r[: len(outs)], iter(r[len(outs) :])
-        made = [None if is_zero else next(given) for is_zero in out_zeros]
-        ts = [d if d is not None else g.full(0, *type_of(a)) for d, a in zip(made, outs) if is_inexact(a)]
+        ds = [None if is_zero else next(given) for is_zero in out_zeros]
+        ts = [d if d is not None else g.full(0, *type_of(a)) for d, a in zip(ds, outs) if is_inexact(a)]
         for k in range(n, len(avals)):
             if active[k] and k not in live:
                 ts = [never(g, d, tangents[k]) for d in ts]
         return [*ys, *ts]
 
     rule_text = text_of(jcore.ClosedJaxpr(jaxpr, consts), [(c.val, k) for k, c in enumerate(captured)])
-    key = "custom_jvp", text_of(closed), rule_text, tuple(live)
     rule_avals = avals + [a for a in avals if is_inexact(a)]
-    rules = {"jvp": lambda: t.graph(name + "_jvp", rule_avals, jvp, xs)}
-    return Call(name, key, closed, xs, avals, results(e)).emit(t, "custom_jvp_call", rules)
+    rules = {"jvp": lambda: t.graph(call.name + "_jvp", rule_avals, jvp, xs)}
+    call = call._replace(key=(*call.key, rule_text, tuple(live)), xs=xs, avals=avals)
+    return call.emit(t, "custom_jvp_call", rules)
 
 
 @rule("custom_vjp_call")
@@ -103,18 +120,19 @@ def custom_vjp_call(t, e, xs):
     closed, avals, outs = p["call_jaxpr"], [v.aval for v in e.invars], [v.aval for v in e.outvars]
     if not any(map(is_inexact, avals)) or not any(map(is_inexact, outs)):
         return t.inline(closed, xs)
-    name = closed.jaxpr.debug_info.func_name
-    call = Call(name, ("custom_vjp", text_of(closed)), closed, xs, avals, results(e))
+    call = Call.of("custom_vjp", e, xs)
+    if call.has_no_rule(t):
+        return call.emit_without_rule(t)
     try:
         made = VjpRule(t, e, avals, outs)
     except REFUSALS:
         return call.emit_without_rule(t)
     xs, avals = [*xs, *(t.constant(c) for c in made.captured)], [*avals, *(c.aval for c in made.captured)]
     rules = {
-        "forward": lambda: t.graph(name + "_forward", avals, made.forward),
-        "backward": lambda: t.graph(name + "_backward", made.backward_avals, made.backward),
+        "forward": lambda: t.graph(call.name + "_forward", avals, made.forward),
+        "backward": lambda: t.graph(call.name + "_backward", made.backward_avals, made.backward),
     }
-    return call._replace(key=(call.key, made.text()), xs=xs, avals=avals).emit(t, "custom_vjp_call", rules)
+    return call._replace(key=(*call.key, made.text()), xs=xs, avals=avals).emit(t, "custom_vjp_call", rules)
 
 
 class Fresh(int):

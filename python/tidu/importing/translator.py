@@ -16,7 +16,7 @@ from jax._src import core, source_info_util
 from jax.extend import core as jcore
 
 from ..errors import ImportProgramError
-from .builder import MAX_KNOWN, Builder
+from .builder import MAX_KNOWN, Builder, number_of_operations
 from .dtypes import EMULATED, SAME, Unsupported, dtype_of, is_float0, is_key, shape_of, type_of, width
 from .registry import entering
 
@@ -69,8 +69,10 @@ class Translator:
         self.failures = []
         self.scopes = []  # (builder, values) of each jaxpr that is being run
         self.named, self.names = {}, {}
+        self.called = set()  # keys of functions that have rules
         self.waiting = collections.deque()  # rules to make: (name, make, order, scopes, where)
         self.order = 0  # of the derivatives that first need what is being made
+        self.operations = collections.Counter()  # of the named graphs, by order
         self.barriers = 0
         self.outer_where = ""
 
@@ -108,8 +110,12 @@ class Translator:
             if is_rule:
                 self.waiting.append((used, make, self.order + 1, list(self.scopes), self.g.where))
             else:
-                self.named[used] = make()
+                self.store(used, make())
         return self.names[key]
+
+    def store(self, name, dump):
+        self.named[name] = dump
+        self.operations[self.order] += number_of_operations(dump)
 
     def make_rules(self):
         """Makes the rules that are referred to by name, and those that these refer to, by the order of derivatives."""
@@ -119,7 +125,7 @@ class Translator:
             around.where = where
             with self.inside(around):
                 try:
-                    self.named[used] = make()
+                    self.store(used, make())
                 except Unsupported as problem:  # of a value that the rule reads
                     self.failures.append(Failure(problem.primitive, problem.detail, where))
 
