@@ -891,3 +891,21 @@ def test_rule_inside_of_a_rule_that_reads_a_value_under_vmap():
     case = Case(jax.vmap(one), (u(3), u(3)))
     assert difference(case.tidu_eval(), case.jax_eval()) <= 8
     assert difference(case.tidu_vjp(), case.jax_vjp(False)) <= 8
+
+
+def test_custom_vjp_that_keeps_which_operands_are_perturbed():
+    @jax.custom_vjp
+    def f(x, y):
+        return x * y
+
+    def forward(x, y):
+        return x.value * y.value, (x.value, y.value, x.perturbed, y.perturbed)
+
+    def backward(residuals, ct):
+        x, y, *perturbed = residuals
+        assert all(isinstance(flag, bool) for flag in perturbed)
+        return ct * y * perturbed[0], ct * x * perturbed[1]
+
+    f.defvjp(forward, backward, symbolic_zeros=True)
+    case = Case(f, (u(3), u(3)))
+    assert difference(case.tidu_vjp(), case.jax_vjp(False)) <= 8

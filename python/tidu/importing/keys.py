@@ -57,11 +57,26 @@ def hash_of(x):
     return (hashlib.sha256(x.tobytes()).digest(), *kind)
 
 
+def has_memory(f):
+    return getattr(f, "__qualname__", "") == "_memoize.<locals>.memoized"
+
+
+def captured(f, name):
+    """A value that a function closes over."""
+    return f.__closure__[f.__code__.co_freevars.index(name)].cell_contents
+
+
 def without_memory(f):
     """The function that JAX calls with memory of former calls, or f."""
-    while getattr(f, "__qualname__", "") == "_memoize.<locals>.memoized":
-        f = f.__closure__[f.__code__.co_freevars.index("fn")].cell_contents
+    while has_memory(f):
+        f = captured(f, "fn")
     return f
+
+
+def forget(f):
+    """Clears the memory of former calls, so that f is traced once more."""
+    if has_memory(f):
+        captured(f, "cells").clear()
 
 
 def is_plain(cls):

@@ -11,7 +11,7 @@ from jax.extend import core as jcore
 
 from .calls import REFUSALS, Call, never
 from .dtypes import COMPLEX, Unsupported, dtype_of, is_inexact, shape_of, type_of
-from .keys import text_of
+from .keys import forget, text_of
 from .translator import is_traced, results, rule, variable_of
 
 
@@ -135,12 +135,6 @@ def custom_vjp_call(t, e, xs):
     return call._replace(key=(*call.key, made.text()), xs=xs, avals=avals).emit(t, "custom_vjp_call", rules)
 
 
-class Fresh(int):
-    """True, that JAX does not take for the one of a former tracing: out_trees() is of the last tracing."""
-
-    __hash__ = object.__hash__
-
-
 class VjpRule:
     """forward and backward of a custom_vjp, traced. Residuals that are constants stay so: backward may look at them.
     `captured` has the traced values that the rule reads and that are no operands of the equation: forward gets them
@@ -151,7 +145,8 @@ class VjpRule:
         self.t, self.n, self.avals, self.outs, self.bwd = t, p["num_consts"], avals, outs, p["bwd"]
 
         def trace(live):
-            flags = [k in live and Fresh(True) for k in range(self.n, len(avals))]
+            forget(p["fwd_jaxpr_thunk"].f)  # out_trees() is of the last tracing
+            flags = [k in live for k in range(self.n, len(avals))]
             return p["fwd_jaxpr_thunk"].call_wrapped(*flags), p["out_trees"]()
 
         candidates = {k for k in range(self.n, len(avals)) if is_inexact(avals[k])}
