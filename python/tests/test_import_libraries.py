@@ -123,7 +123,8 @@ def test_rules_that_grow_with_each_order():
 
 
 def test_loops_with_checkpoints_of_equinox():
-    eqxi = pytest.importorskip("equinox.internal", reason="equinox is not installed: imports of its loops are NOT tested")
+    reason = "equinox is not installed: imports of its loops are NOT tested"
+    eqxi = pytest.importorskip("equinox.internal", reason=reason)
     step = lambda c: (jnp.sin(c[0]) * c[0], c[1] + 1)
     loop = functools.partial(eqxi.while_loop, lambda c: c[1] < 3, step, kind="checkpointed", max_steps=8, checkpoints=4)
     compare_reverse(lambda x: loop((x, 0))[0], np.array([0.3, -0.7]))

@@ -25,7 +25,7 @@ class Call(collections.namedtuple("Call", "name key closed xs avals types")):
         return cls(closed.jaxpr.debug_info.func_name, key, closed, xs, [v.aval for v in e.invars], results(e))
 
     def has_no_rule(self, t):
-        """Whether the order of derivatives ends before the rules of this call, which is known before they are traced."""
+        """Whether the orders of derivatives end before this call's rules, which is known before these are traced."""
         return is_last_order(t) and self.key[0] not in t.called
 
     def emit(self, t, op, rules):

@@ -57,8 +57,8 @@ def accepted(trace, live):
 
 
 def accepted_parts(trace, refused):
-    """Those of some operands, in order, that a rule accepts when it refuses them all: found by halves, since an argument
-    has operands that are neighbours."""
+    """Those of some operands, in order, that a rule accepts when it refuses them all: found by halves, since the
+    operands of an argument are neighbours."""
     if len(refused) < 2:
         return set()
     kept = set()
