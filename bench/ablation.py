@@ -19,7 +19,7 @@ from workers import Failure, Worker, environment
 
 PASSES = ["fuse", "row_fusion", "rematerialize", "delay_matmuls", "accumulate_in_place", "gather_prologues", "fused_loads",
           "matmul_epilogues", "copy_elision", "inplace_updates", "concat_in_place", "donation", "straight_line",
-          "demanded_elements", "vector_code", "merge_loops", "offset_views", "tiling", "grouped_matmuls", "in_place"]
+          "demanded_elements", "vector_code", "merge_loops", "offset_views", "tiling", "in_place"]
 
 
 def parsed(arguments):

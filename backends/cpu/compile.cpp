@@ -11,7 +11,6 @@
 #include "cpu/fusion/fused_rows.hpp"
 #include "cpu/fusion/straight_line.hpp"
 #include "cpu/loop.hpp"
-#include "cpu/matmul/grouped_matmul.hpp"
 #include "cpu/operation_plans.hpp"
 #include "cpu/steps/donation.hpp"
 #include "cpu/steps/step_passes.hpp"
@@ -252,8 +251,6 @@ class Compiler {
     if (at.kind == NodeKind::blocked_loop)
       return plan_loop(to_.program_, schedule.loops[at.index], values, plans_.reads(), options_, kernels_,
                        to_.arena_);
-    if (at.kind == NodeKind::grouped_matmul)
-      return plan_grouped_matmul(to_.program_, node, values, options_, kernels_);
     if (at.index != 0) return plan_rows(to_.program_, node, values, options_, kernels_, to_.arena_);
     return plan_fusion(to_.program_, node, values, options_, kernels_, step.around_fusion.get());
   }

@@ -44,7 +44,7 @@ constexpr const char* usage =
   --inputs DIR    where the files of inputs are, which bench/inputs.py writes; default: build/bench/inputs
   --threads N     threads that tidu and the bound may use; default 1
   --without NAMES leaves rewrites of the CPU executor out, with commas between them: those of tidu/cpu/passes.hpp,
-                  merge_loops, offset_views, tiling, grouped_matmuls, in_place or fuse
+                  merge_loops, offset_views, tiling, in_place or fuse
   --device cuda   runs on a device instead of the CPU
   --seconds S     how long to measure each; default 1
   --json          print the times as JSON
@@ -227,7 +227,6 @@ tidu::ProgramOptions without(const std::string& names) {
   const std::pair<const char*, bool*> others[] = {{"merge_loops", &options.merge_loops},
                                                   {"offset_views", &options.offset_views},
                                                   {"tiling", &options.block},
-                                                  {"grouped_matmuls", &options.grouped_matmuls},
                                                   {"in_place", &options.in_place},
                                                   {"fuse", &options.fuse}};
   std::istringstream list(names);

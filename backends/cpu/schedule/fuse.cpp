@@ -1,6 +1,6 @@
-// fuse.cpp - the fuser: collects element-wise operations in fusions, and equal matmuls in grouped matmuls.
-// For each operation it tries, in this order: values of rows of a row fusion, row operations, element-wise
-// operations and full reductions, grouped matmuls; else the operation stands alone.
+// fuse.cpp - the fuser: collects element-wise operations in fusions. For each operation it tries, in this
+// order: values of rows of a row fusion, row operations, element-wise operations and full reductions; else
+// the operation stands alone.
 //
 // Note [Fusions]: nodes of the new schedule are numbered in order of creation; a fusion stands at the
 // position of its first operation. An operation joins a fusion only if earlier nodes or the fusion itself
@@ -27,7 +27,6 @@
 #include "cpu/schedule/fusion_limits.hpp"
 #include "cpu/schedule/layout_placement.hpp"
 #include "cpu/schedule/loops.hpp"
-#include "cpu/schedule/open_matmuls.hpp"
 #include "cpu/schedule/splat.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
@@ -81,7 +80,6 @@ class Fuser {
   Fuser(const Graph& graph, const std::vector<ValueId>& splats, std::vector<bool>& is_constant, LoopPlan plan,
         const ProgramOptions& options)
       : plan_(std::move(plan)),
-        grouped_matmuls_(options.grouped_matmuls && options.group_products),
         fuses_rows_(options.passes.runs(CpuPass::row_fusion)),
         graph_(graph),
         g_(graph.data()),
@@ -90,7 +88,6 @@ class Fuser {
         is_constant_(is_constant),
         made_by_(graph.num_values(), 0),
         extent_(graph.num_values(), Extent::whole),
-        open_matmuls_(graph),
         layouts_(graph, roots_, splats, plan_,
                  [this](const OperationRecord& record) { return can_fuse(graph_, record); }) {}
 
@@ -122,7 +119,6 @@ class Fuser {
       }
       if (join_row_values(i) || join_rows(i, 0)) continue;
       std::uint32_t node = can_fuse(graph_, record) ? find_fusion(record) : find_fusion_of_reduction(record);
-      if (node == 0 && grouped_matmuls_) node = find_grouped_matmul(record);
       if (node == 0) node = new_node(can_fuse(graph_, record) ? graph_.type(result).size() : 0);
       join(node, i);
     }
@@ -222,18 +218,6 @@ class Fuser {
         extent_[id] != Extent::whole)
       return 0;
     nodes_[node].can_have_rows = false;
-    return node;
-  }
-  // The grouped matmul that the matmul joins or begins; 0 if the operation is not of that kind.
-  std::uint32_t find_grouped_matmul(const OperationRecord& record) {
-    if (!OpenMatmuls::takes(graph_, record)) return 0;
-    const auto is_open = [&](std::uint32_t node) { return this->is_open(node); };
-    std::uint32_t node = open_matmuls_.find(record, last_producer(record), is_open);
-    if (node == 0) {
-      node = new_node(0);
-      open_matmuls_.add(record, node);
-    }
-    nodes_[node].grouped_matmul = true;
     return node;
   }
   // Does operand `i` select rows? Of the operations of two operands that fusions accept, only gathers of rows
@@ -422,10 +406,6 @@ class Fuser {
         schedule.nodes.push_back({NodeKind::fusion, static_cast<std::uint32_t>(node.columns),
                                   static_cast<std::uint32_t>(node.operations.size() + 1)});
       }
-      if (node.grouped_matmul && node.operations.size() > 1) {
-        schedule.nodes.push_back(
-            {NodeKind::grouped_matmul, 0, static_cast<std::uint32_t>(node.operations.size() + 1)});
-      }
       for (const std::uint32_t operation : node.operations)
         schedule.nodes.push_back({NodeKind::operation, operation, 1});
     }
@@ -434,7 +414,6 @@ class Fuser {
   }
 
   LoopPlan plan_;
-  const bool grouped_matmuls_;
   const bool fuses_rows_;
   const Graph& graph_;
   const GraphData& g_;
@@ -448,7 +427,6 @@ class Fuser {
   std::unordered_map<ValueId, std::uint32_t> waits_;             // by result: the operation
   std::size_t first_open_ = 1;                                   // earlier nodes precede a barrier
   std::unordered_map<std::int64_t, std::uint32_t> last_fusion_;  // by number of elements
-  OpenMatmuls open_matmuls_;
   LayoutPlacement layouts_;
 };
 

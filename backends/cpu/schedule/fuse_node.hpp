@@ -1,5 +1,5 @@
-// fuse_node.hpp - FuseNode: a node of the schedule while fuse.cpp builds it: a fusion, a grouped matmul, a
-// loop or a single operation.
+// fuse_node.hpp - FuseNode: a node of the schedule while fuse.cpp builds it: a fusion, a loop or a
+// single operation.
 //
 // Note [Periods]: a fusion may also contain operations that repeat one row along all rows, or that reduce all
 // rows to one. These allow shorter rows in the fusion: their row then spans `period` rows of the fusion, and
@@ -23,7 +23,6 @@ struct FuseNode {
   std::vector<std::uint32_t> operations;
   std::vector<ValueId> operands;  // of a fusion: roots that it reads from memory
   bool fusion = false;
-  bool grouped_matmul = false;
   std::uint32_t loop = no_index;
   std::int64_t columns = 0;     // of a row fusion
   std::int64_t period = 1;      // of a row fusion, in rows

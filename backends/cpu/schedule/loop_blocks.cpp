@@ -405,7 +405,7 @@ class LoopBuilder {
 
   std::shared_ptr<const Program> program(BlockedLoop& loop, std::int64_t block) {
     ProgramOptions options = c_.options;
-    options.block = options.grouped_matmuls = false;  // the threads have other blocks to do
+    options.block = false;  // no loops within blocks
     return std::make_shared<const Program>(Program::make(loop_body(c_, operations_, block, loop), options));
   }
 

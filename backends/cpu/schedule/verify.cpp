@@ -96,13 +96,6 @@ void verify_plan(const Graph& graph, const Schedule& schedule, const SlotPlan& p
       }
     }
     for (const ValueId id : results) write(id);
-    // One matmul writes while others still read, so a result must not share memory with operands.
-    if (schedule.nodes[node].kind == NodeKind::grouped_matmul) {
-      for (std::size_t k = node + 1; k < node + schedule.nodes[node].size; ++k) {
-        const std::uint32_t index = schedule.nodes[k].index;
-        for (const ValueId id : graph.operation(index).inputs()) read(id, describe_operation(graph, index));
-      }
-    }
     for (const ValueId id : results)
       read(id, detail::str("among the results of the node at ", node, " of the schedule"));
   }

@@ -29,11 +29,6 @@ struct ProgramOptions : OptimizeOptions {
   /// Tile operations that share an axis, if that saves memory traffic. Sums over the axis are then added in
   /// another order, by blocks, which does not depend on the number of threads.
   bool block = true;
-  /// Schedule equal independent matmuls side by side if each is too small to use several threads. Part of
-  /// `fuse`.
-  bool grouped_matmuls = true;
-  /// The former name of `grouped_matmuls`, deprecated: matmuls are grouped if both are true.
-  bool group_products = true;
   /// Turn pads and rolls that element-wise operations read into offset views of whole arrays and a select,
   /// together with the element-wise work on slices before them. Part of `fuse`.
   bool offset_views = true;

@@ -1,9 +1,8 @@
 // schedule.hpp - Schedule and SlotPlan: the tree of nodes that a Program runs, and the buffers of its values.
 //
 // The tree is stored flat, in pre-order: the children of a node follow it, and `size` counts the node and its
-// descendants. Leaves are operations and tiled loops. A fusion runs its operations element by
-// element, a grouped matmul runs its matmuls side by side, and a tiled loop (blocked_loop)
-// runs a program of its own for each block of an axis.
+// descendants. Leaves are operations and tiled loops. A fusion runs its operations element by element, and
+// a tiled loop (blocked_loop) runs a program of its own for each block of an axis.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +24,11 @@ enum class NodeKind : std::uint8_t {
               ///< them have no memory
   blocked_loop,  ///< a tiled loop: operations that run on one block of an axis after another, as programs of
                  ///< the block's size
-  grouped_matmul,  ///< equal small independent matmuls, in any order or at the same time
-  fused_group [[deprecated("use fusion")]] = fusion,                   ///< the former name
-  product_group [[deprecated("use grouped_matmul")]] = grouped_matmul  ///< the former name
+  fused_group [[deprecated("use fusion")]] = fusion  ///< the former name
 };
-/// The kind in words.
+/// The name of the kind.
 constexpr std::string_view to_string(NodeKind kind) {
-  constexpr std::string_view names[] = {"operation", "fusion", "blocked loop", "grouped matmul"};
+  constexpr std::string_view names[] = {"operation", "fusion", "blocked loop"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -39,7 +36,7 @@ constexpr std::string_view to_string(NodeKind kind) {
 struct ScheduleNode {
   NodeKind kind = NodeKind::operation;  ///< its kind
   /// For an operation, its index in the graph. For a tiled loop, its index in Schedule::loops. For a fusion,
-  /// the number of columns of its rows (see passes::fused_schedule), or 0. For a grouped matmul, 0.
+  /// the number of columns of its rows (see passes::fused_schedule), or 0.
   std::uint32_t index = 0;
   /// Nodes in the subtree, including this one; 1 for an operation or a tiled loop.
   std::uint32_t size = 1;

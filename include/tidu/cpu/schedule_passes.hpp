@@ -93,9 +93,6 @@ std::optional<Roll> roll_of(const Graph& graph, std::uint32_t operation);
 /// memory, and reductions of all rows to one. The fusion itself may read the results of row reductions; it
 /// only writes the results of reductions of all rows. Broadcasts along all rows, and reductions of all rows,
 /// may have rows that span several rows of the fusion. The `index` of such a node is the number of columns.
-///
-/// With `options.grouped_matmuls`, equal matmuls (same attributes and types) that are small, but not tiny,
-/// form grouped matmuls, at the position of the first one, if their operands are available there.
 Schedule fused_schedule(const Graph& graph, const std::vector<ValueId>& splats,
                         std::vector<bool>& is_constant, LoopPlan plan = {},
                         const ProgramOptions& options = {});

@@ -121,7 +121,7 @@ TEST_CASE(
   const Value a = ops::take(x, i, 0), b = ops::take(x, j, 0);
   const Graph products = g.build({ops::matmul(a, w), ops::matmul(b, w)});
   ProgramOptions options;
-  options.block = options.grouped_matmuls = false;
+  options.block = false;
   const Program program = Program::make(products, options);
   CHECK_MESSAGE(operations_alone(program) == program.schedule().nodes.size(), to_text(program));
 }
