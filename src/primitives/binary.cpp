@@ -204,8 +204,8 @@ constinit const Primitive divide_no_nan{
     .simplify = simplify_divide_no_nan,
 };
 
-// z = x^y            dz = y x^(y-1) dx + z ln(x) dy, with ln(1) for ln(0), and y x^1 if y = 0: so if y is an
-// integer, all derivatives by x at x = 0 are those of the polynomial
+// z = x^y            dz = y x^(y-1) dx + z ln(x) dy, with ln(1) for ln(0): if y is an integer, all
+// derivatives by x at x = 0 are those of the polynomial
 constinit const Primitive pow{
     .name = "pow",
     .arity = 2,
@@ -214,12 +214,7 @@ constinit const Primitive pow{
     .jvp = [](JvpContext& c) -> Derivatives {
       const Value x = wide(x_of(c)), y = wide(y_of(c));
       return partials<ops::multiply_no_nan>(
-          c,
-          [&] {
-            const Value one = like(y, 1.0), is_zero = ops::eq(y, like(y, 0.0));
-            const Value power = ops::pow(x, ops::select_n(is_zero, y - one, one));
-            return ops::multiply_no_nan(y, power);
-          },
+          c, [&] { return slope_of_pow(x, y); },
           [&] {
             const Value is_zero = ops::eq(x, like(x, 0.0));
             const Value z = wide(z_of(c));

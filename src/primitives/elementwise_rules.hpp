@@ -54,6 +54,8 @@ inline Value like(Value x, double value) { return ops::full_like(x, value); }
 std::optional<Value> sum(const std::optional<Value>& a, const std::optional<Value>& b);
 /// conj(x), which of a real x is x.
 Value conjugate(Value x);
+/// Is x finite; both parts of a complex x?
+Value is_finite_number(Value x);
 /// f(t) where there is a t.
 template <class F>
 std::optional<Value> map(const std::optional<Value>& t, F&& f) {

@@ -33,6 +33,8 @@ Value one_minus_square(Value x) {
   return below * (one + x);
 }
 
+Value real_part_of(Value x) { return is_complex(x.dtype()) ? ops::real(x) : x; }
+
 }  // namespace
 
 Value bounded(Value x, double bound) {
@@ -153,6 +155,51 @@ Value slope_of_reciprocal(Value x, Value z) {
   return with_derivative<Slope::unbounded>(
       "slope of reciprocal", x, z, [](Value, Value result) { return -ops::square(result); },
       [](Value, Value result, Value slope) { return -(slope * (result + result)); });
+}
+
+namespace {
+
+// factor x^(y-1). The difference y - 1 is exact where y is 1/2 or more. Below, its error times ln x would be
+// that of the power, some 100 units in the last place, so the power is x^y / x there. If y < 0 that is the
+// product of two halves, since x^y may be subnormal where x^y / x times a factor is not. Where x is 0,
+// infinite or NaN the power is x^(y-1), and x where y is 0.
+Value scaled_power_below(Value x, Value y, Value factor) {
+  const Value zero = like(y, 0.0), one = like(y, 1.0);
+  const Value ordinary = ops::logical_and(is_finite_number(x), ops::ne(x, like(x, 0.0)));
+  const Value part = real_part_of(y);
+  const Value by_quotient = ops::logical_and(ordinary, ops::lt(part, like(part, 0.5)));
+  const Value by_halves = ops::logical_and(by_quotient, ops::lt(part, like(part, 0.0)));
+  const Value whole = ops::select_n(ops::eq(y, zero), y - one, one);
+  const Value divided = ops::select_n(by_halves, y, like(y, 0.5) * y);
+  const Value power = ops::pow(x, ops::select_n(by_quotient, whole, divided));
+  const Value quotient = ops::multiply_no_nan(factor, power) / ops::select_n(by_quotient, one, x);
+  return ops::multiply_no_nan(quotient, ops::select_n(by_halves, one, power));
+}
+
+// y (y - 1) x^(y-2), of the slope y x^(y-1): the difference y - 2 is exact where y is 1 or more.
+Value second_slope_of_pow(Value x, Value y, Value slope) {
+  const Value one = like(y, 1.0), part = real_part_of(y), below = y - one;
+  const Value ordinary = ops::logical_and(is_finite_number(x), ops::ne(x, like(x, 0.0)));
+  const Value by_quotient = ops::logical_and(ordinary, ops::lt(part, like(part, 1.0)));
+  const Value quotient = ops::multiply_no_nan(slope, below) / ops::select_n(by_quotient, one, x);
+  const Value factor = y * below, is_zero = ops::eq(factor, like(y, 0.0));
+  const Value power = ops::pow(x, ops::select_n(is_zero, below - one, one));
+  return ops::select_n(by_quotient, ops::multiply_no_nan(factor, power), quotient);
+}
+
+}  // namespace
+
+Value slope_of_pow(Value x, Value y) {
+  return differentiated(
+      "slope of pow", std::array{x, y},
+      [](const Values& v) { return Values{scaled_power_below(v[0], v[1], v[1])}; },
+      [](const Values& v, const Values& slope, const Values& dv) {
+        const Value one = like(v[1], 1.0), is_zero = ops::eq(v[0], like(v[0], 0.0));
+        const Value growth = one + v[1] * ops::log(ops::select_n(is_zero, v[0], one));
+        const Value by_y = scaled_power_below(v[0], v[1], growth);
+        const Value from_x = ops::multiply_no_nan(dv[0], second_slope_of_pow(v[0], v[1], slope[0]));
+        return Values{from_x + ops::multiply_no_nan(dv[1], by_y)};
+      })[0];
 }
 
 }  // namespace tidu::prim

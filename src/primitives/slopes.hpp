@@ -99,5 +99,7 @@ Value complex_slope_of_logistic(Value x);
 Value complex_slope_of_tan(Value x, Value z);
 /// -z² with z = 1 / x, of a real or complex x of any precision
 Value slope_of_reciprocal(Value x, Value z);
+/// y x^(y-1), of real or complex numbers of 32 bits and more by part
+Value slope_of_pow(Value x, Value y);
 
 }  // namespace tidu::prim

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "primitives/cond.hpp"
+#include "primitives/elementwise_rules.hpp"
 #include "primitives/scan.hpp"
 #include "primitives/while.hpp"
 #include "tidu/primitives/custom.hpp"
@@ -17,11 +18,6 @@
 namespace tidu {
 namespace {
 
-Value is_finite(Value x) {
-  if (!is_complex(x.dtype())) return ops::is_finite(x);
-  const Value re = ops::is_finite(ops::real(x));
-  return ops::logical_and(re, ops::is_finite(ops::imag(x)));
-}
 Value is_zero(Value x) { return ops::eq(x, ops::full_like(x, 0.0)); }
 // x, or 0 where `mask` holds.
 Value cleared(Value x, Value mask) { return ops::select_n(mask, x, ops::full_like(x, 0.0)); }
@@ -38,7 +34,8 @@ Value strong_dot(const Op& op, Value a, Value b) {
   const DType counted =
       is_complex(a.dtype()) ? (a.dtype() == DType::c64 ? DType::f32 : DType::f64) : a.dtype();
   const auto number = [&](Value mask) { return ops::convert_element_type(mask, counted); };
-  const Value a_bad = ops::logical_not(is_finite(a)), b_bad = ops::logical_not(is_finite(b));
+  const Value a_bad = ops::logical_not(prim::is_finite_number(a)),
+              b_bad = ops::logical_not(prim::is_finite_number(b));
   const Value a_zero = number(is_zero(a)), met_in_b = dot(a_zero, number(b_bad));
   const Value a_number = number(a_bad), met_in_a = dot(a_number, number(is_zero(b)));
   const Value met = ops::add(met_in_b, met_in_a), a_clean = cleared(a, a_bad);

@@ -52,6 +52,19 @@ TEST_CASE("linspace between ends that are far apart is finite") {
   CHECK(at(both, 1) == 0.0);
 }
 
+TEST_CASE("derivatives of x^y by x and y where y is 0 are 1/x, and -1/x^2 by x again") {
+  const Array x = array({0.25, 2.0, 1e100}), zero = zeros({3});
+  const auto by_x = [](const Array& y, const Array& a) {
+    return vjp([&](const Array& b) { return pow(b, y); }, a).second(ones_like(a));
+  };
+  const auto mixed = [&](const Array& a) {
+    return jvp([&](const Array& y) { return by_x(y, a); }, zero, ones_like(zero)).second;
+  };
+  CHECK(distance(mixed(x) * x, ones({3})) < 1e-15);
+  const Array third = jvp(mixed, x, ones_like(x)).second;
+  CHECK(distance(third * x * x, full({3}, -1.0)) < 1e-15);
+}
+
 TEST_CASE("a whole power of nothing has derivatives as a number's") {
   const auto polynomial = [](const Array& x) { return sum(pow(x, arange(4))); };  // 1 + x + x^2 + x^3
   CHECK(grad(polynomial)(Array(0.0)).item<double>() == 1.0);

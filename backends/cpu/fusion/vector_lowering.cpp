@@ -182,11 +182,19 @@ VirtualRegister power_of(Steps& s, VectorOp mul, VirtualRegister one, VirtualReg
   }
   return result;
 }
+// x^-y in the order of the loop for other dtypes, y > 0
+VirtualRegister inverse_power_of(Steps& s, VirtualRegister x, std::int64_t y) {
+  const VirtualRegister one = s.immediate(1);
+  if (y == 1) return s.of(VectorOp::div, one, x);
+  const VirtualRegister half = s.of(VectorOp::div, one, power_of(s, VectorOp::mul, one, x, y / 2));
+  const VirtualRegister even = s.of(VectorOp::mul, half, half);
+  if (y % 2 == 0) return even;
+  return y == 3 ? s.of(VectorOp::mul, even, half) : s.of(VectorOp::div, even, x);
+}
 VirtualRegister integer_pow(Steps& s, const Op& op, Registers x) {
   const std::int64_t y = op.integer("y");
   if (y < -64 || y > 64) return no_register;
-  const VirtualRegister result = power_of(s, VectorOp::mul, s.immediate(1), x[0], y < 0 ? -y : y);
-  return y < 0 ? s.of(VectorOp::div, s.immediate(1), result) : result;
+  return y < 0 ? inverse_power_of(s, x[0], -y) : power_of(s, VectorOp::mul, s.immediate(1), x[0], y);
 }
 template <VectorOp op, bool swapped = false>
 VirtualRegister compare(Steps& s, const Op&, Registers x) {

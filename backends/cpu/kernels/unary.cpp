@@ -125,6 +125,14 @@ T power_of(T x, N n) {
   }
   return result;
 }
+// x^-n, n > 0, as the square of 1/x^(n/2): x^n may overflow where 1/x^n is subnormal.
+template <class T, class N>
+T inverse_power_of(T x, N n) {
+  if (n == 1) return T(1) / x;
+  const T half = T(1) / power_of(x, n / 2), even = multiply(half, half);
+  if (n % 2 == 0) return even;
+  return n == 3 ? multiply(even, half) : even / x;
+}
 
 struct IntegerPower {
   explicit IntegerPower(std::int32_t y) : exponent(y) {}
@@ -133,11 +141,11 @@ struct IntegerPower {
   requires(!Boolean<T>) T operator()(T x) const {
     auto left = static_cast<std::uint32_t>(exponent);
     if (exponent < 0) left = 0U - left;
-    const T result = power_of(x, left);
     if constexpr (Integer<T>) {
+      const T result = power_of(x, left);
       return exponent < 0 ? Divide()(T(1), result) : result;
     } else {
-      return exponent < 0 ? T(1) / result : result;
+      return exponent < 0 ? inverse_power_of(x, left) : power_of(x, left);
     }
   }
 };

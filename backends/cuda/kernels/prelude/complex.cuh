@@ -318,9 +318,9 @@ FN C pow(C x, C y) {
 }
 template <class R>
 FN C integer_pow(C x, i64 y) {
-  if (y == 0) return {(R)1, (R)0};
-  const C z = power_of(x, y < 0 ? 0 - (u64)y : (u64)y);
-  return y < 0 ? reciprocal(z) : z;
+  const C one{(R)1, (R)0};
+  if (y == 0) return one;
+  return y < 0 ? inverse_power_of(one, x, 0 - (u64)y) : power_of(x, (u64)y);
 }
 template <class R, class From>
 struct conversion<C, From> {

@@ -321,6 +321,14 @@ FN T power_of(T x, u64 n) {
   }
   return y;
 }
+// x^-n, n > 0, as the square of 1/x^(n/2): x^n may overflow where 1/x^n is subnormal.
+template <class T>
+FN T inverse_power_of(T one, T x, u64 n) {
+  if (n == 1) return one / x;
+  const T half = one / power_of(x, n / 2), even = mul(half, half);
+  if ((n & 1u) == 0) return even;
+  return n == 3 ? mul(even, half) : even / x;
+}
 template <class T>
 FN T integer_pow(T x, i64 y) {
   if (y == 0) return (T)1;
@@ -328,7 +336,7 @@ FN T integer_pow(T x, i64 y) {
     return power_of(x, y < 0 ? 0 - (u64)y : (u64)y);
   } else {
     if (y > 0 && y <= 8) return power_of(x, (u64)y);
-    if (y < 0 && y >= -3) return (T)1 / power_of(x, (u64)-y);
+    if (y < 0 && y >= -3) return inverse_power_of((T)1, x, (u64)-y);
     return power(x, (T)y);
   }
 }
