@@ -12,7 +12,7 @@ constexpr Primitive comparison(std::string_view name, Primitive::InferRule infer
       .traits = Trait::elementwise | Trait::no_tangent,
       .infer = infer,
       .batch = batch_elementwise,
-      .simplify = simplify_elementwise,
+      .simplify = simplify_comparison,
   };
 }
 

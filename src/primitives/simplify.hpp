@@ -27,6 +27,8 @@ Values simplify_integer_pow(SimplifyContext& c);
 Values simplify_logistic(SimplifyContext& c);
 /// max and min of a value and itself.
 Values simplify_idempotent(SimplifyContext& c);
+/// eq, ne, lt, le, gt and ge of two numbers.
+Values simplify_comparison(SimplifyContext& c);
 Values simplify_and(SimplifyContext& c);
 Values simplify_or(SimplifyContext& c);
 Values simplify_xor(SimplifyContext& c);

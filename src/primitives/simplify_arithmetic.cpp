@@ -5,6 +5,7 @@
 // through products of real numbers, not through sums, whose zeros they would change.
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "primitives/simplify.hpp"
 #include "tidu/primitives/elementwise.hpp"
@@ -82,6 +83,17 @@ Values product_of_scaled(const SimplifyContext& c) {
   return ops::mul(product, number_like(c, product, x->factor * y->factor));
 }
 
+// The number f(a, b) of two numbers of 32 or 64 bits, which is rounded to f32 once: 53 digits are more than
+// twice 24, so rounding to f64 first does not change it (S. A. Figueroa, "When is double rounding
+// innocuous?", 1995).
+template <class F>
+Values number_of_numbers(const SimplifyContext& c, const F& f) {
+  const DType dtype = c.result_type().dtype();
+  if (dtype != f32 && dtype != f64) return unchanged();
+  const std::optional<double> a = number_of(c, c.operand(0)), b = a ? number_of(c, c.operand(1)) : a;
+  return b ? Values(number_like(c, c.operand(0), f(*a, *b))) : unchanged();
+}
+
 // a (op) b as an operation on conditions or bits: with `neutral` the other one, with `absorbing` that.
 Values simplify_lattice(SimplifyContext& c, double neutral, double absorbing) {
   if (c.operand(0) == c.operand(1)) return c.operand(0);
@@ -111,6 +123,7 @@ Values simplify_neg(SimplifyContext& c) {
 
 // x + (-0) = x; x + (-y) = x - y
 Values simplify_add(SimplifyContext& c) {
+  if (Values number = number_of_numbers(c, std::plus<>()); !number.empty()) return number;
   const Value x = c.operand(0), y = c.operand(1);
   if (is_neutral_zero(c, y)) return x;
   if (is_neutral_zero(c, x)) return y;
@@ -123,6 +136,7 @@ Values simplify_add(SimplifyContext& c) {
 
 // x - 0 = x; -0 - x = -x; x - (-y) = x + y
 Values simplify_sub(SimplifyContext& c) {
+  if (Values number = number_of_numbers(c, std::minus<>()); !number.empty()) return number;
   const Value x = c.operand(0), y = c.operand(1);
   if (is_number(c, y, 0.0) || (c.fast_math() && is_number(c, y, -0.0))) return x;
   if (is_neutral_zero(c, x)) return ops::neg(y);
@@ -135,6 +149,7 @@ Values simplify_sub(SimplifyContext& c) {
 // x 1 = x; x (-1) = -x; (-x)(-y) = x y; (-x) y = -(x y); (-x) c = x (-c). For integers also x 0 = 0.
 Values simplify_mul(SimplifyContext& c) {
   if (!is_real(c.result_type())) return simplify_elementwise(c);
+  if (Values number = number_of_numbers(c, std::multiplies<>()); !number.empty()) return number;
   for (const std::size_t i : {1U, 0U}) {
     const Value x = c.operand(1 - i), y = c.operand(i);
     const auto factor = number_of(c, y);
@@ -246,6 +261,20 @@ Values simplify_logistic(SimplifyContext& c) {
   const Value negative = ops::lt(x, number_like(c, x, 0.0));
   const Value above = ops::select_n(negative, one, power);
   return above / (one + power);
+}
+
+// A comparison of two numbers
+Values simplify_comparison(SimplifyContext& c) {
+  const std::optional<double> x = number_of(c, c.operand(0)), y = x ? number_of(c, c.operand(1)) : x;
+  if (!y) return simplify_elementwise(c);
+  const Primitive* const primitive = &c.op().primitive();
+  const bool holds = primitive == &eq   ? *x == *y
+                     : primitive == &ne ? *x != *y
+                     : primitive == &lt ? *x < *y
+                     : primitive == &le ? *x <= *y
+                     : primitive == &gt ? *x > *y
+                                        : *x >= *y;
+  return filled(c, c.result_type(), Literal::scalar(bool_, std::int64_t{holds}));
 }
 
 Values simplify_idempotent(SimplifyContext& c) {

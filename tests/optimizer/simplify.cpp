@@ -76,6 +76,24 @@ TEST_CASE("simplify: quotients and powers") {
   no_rule(floats, [](Value x, Value) { return ops::integer_pow(x, 2); });
 }
 
+TEST_CASE("simplify: numbers that are known are computed and compared") {
+  const auto special = [](Value x, std::size_t i) {
+    return ops::full(*x.emitter(), x.type(), special_number(x.dtype(), i));
+  };
+  const std::vector<DType> words{f64, f32};
+  for (std::size_t i = 0; i < 20; ++i) {
+    for (std::size_t j = 0; j < 20; ++j) {
+      const auto on_both = [&](Value (*f)(Value, Value, Where)) {
+        return [=](Value x, Value) { return f(special(x, i), special(x, j), Where()); };
+      };
+      INFO(i, " ", j);
+      for (const auto f : {ops::add, ops::sub, ops::mul}) rule(words, "full", on_both(f));
+      for (const auto f : {ops::eq, ops::ne, ops::lt, ops::le, ops::gt, ops::ge})
+        rule(i + j < 20 ? words | std::vector<DType>{f16, i32} : words, "full", on_both(f));
+    }
+  }
+}
+
 TEST_CASE("simplify: conditions and bits") {
   rule(booleans | floats | integers, "", [](Value x, Value) { return ops::max(x, x); });
   rule(booleans | floats | integers, "", [](Value x, Value) { return ops::min(x, x); });
