@@ -87,7 +87,7 @@ Array read_at(const Array& x, const Subscripts& places, Where where) {
   return read_at("index", x, places.static_args(), places.indices(), where);
 }
 
-Subscripts places_of(const char* name, const Array& x, const Subscript& subscript) {
+Subscripts subscripts_of(const char* name, const Array& x, const Subscript& subscript) {
   return {name, x, std::span(&subscript, 1)};
 }
 Subscript whole(const Indices& indices) { return {indices.array(), indices.where()}; }
@@ -110,7 +110,7 @@ Array Array::operator[](const Index& i) const {
 
 Array Array::operator[](const Indices& indices) const {
   require_value(*this, "index", indices.where());
-  return read_at(*this, places_of("index", *this, whole(indices)), indices.where());
+  return read_at(*this, subscripts_of("index", *this, whole(indices)), indices.where());
 }
 
 Array Array::operator[](std::span<const Subscript> subscripts) const {
@@ -132,14 +132,14 @@ At Array::at(std::span<const Subscript> subscripts) const {
 
 At Array::at(const Index& i) const {
   require_value(*this, "at", i.where);
-  return {*this, {}, places_of("at", *this, {i.value, i.where}).static_args()};
+  return {*this, {}, subscripts_of("at", *this, {i.value, i.where}).static_args()};
 }
 
 At Array::at(const Indices& indices) const {
   require_value(*this, "at", indices.where());
   const Array& places = indices.array();
   if (!is_bool(places.dtype(indices.where()))) {
-    const Subscripts subscripts = places_of("at", *this, whole(indices));
+    const Subscripts subscripts = subscripts_of("at", *this, whole(indices));
     return {*this, subscripts.indices(), subscripts.static_args()};
   }
   const Shape &extents = shape(), &selected = places.shape();
@@ -163,7 +163,7 @@ Array At::get(Where where) const {
            "unknown before it runs; choose between values by where()",
            where);
   }
-  return read_at("at.get", x_, static_args_, places_, where);
+  return read_at("at.get", x_, static_args_, indices_, where);
 }
 
 namespace {
@@ -188,7 +188,7 @@ Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) 
   if (v.array() != nullptr) require_value(*v.array(), name, v.where());
   const Operand value(name, v, x_.dtype(v.where()));
   std::vector<Input> operands{x_, value.input()};
-  operands.insert(operands.end(), places_.begin(), places_.end());
+  operands.insert(operands.end(), indices_.begin(), indices_.end());
   return invoke(
       {name, static_args_}, operands,
       [&](Emitter&, std::span<const Value> operand) {
@@ -208,7 +208,7 @@ Array At::updated(const char* name, const ArrayLike& v, const Combine& combine) 
         }
         const Subscripts subscripts(static_args_);
         const Value part = subscripts.part(x);
-        if (!places_.empty()) {
+        if (!indices_.empty()) {
           const Value changed = at_named(x, part, subscripts, operand.subspan(2), given, combine, name);
           return part.id() == x.id() ? changed : with_part(x, subscripts.ranges(), changed);
         }
@@ -234,9 +234,9 @@ struct Combining {
 }  // namespace
 
 void At::refuse_indices(const char* name, const ArrayLike& v) const {
-  if (is_mask() || places_.empty()) return;
+  if (is_mask() || indices_.empty()) return;
   refuse(ErrorKind::invalid_argument, name,
-         detail::str("expected a position, slices or a mask, got indices (", places_[0].type(),
+         detail::str("expected a position, slices or a mask, got indices (", indices_[0].type(),
                      "), of which several may name one element: set, add, min and max take them"),
          v.where());
 }

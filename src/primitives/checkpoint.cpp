@@ -98,7 +98,7 @@ class Recomputation {
     Derivatives result = Derivatives::absent(count_);
     if (roots_.empty()) return result;
     find_sources();
-    std::vector<Value> operands = hand_out();
+    std::vector<Value> operands = save_residuals();
     const Graph graph = build(operands);
     const Values tangents = ops::checkpoint(c_.emitter(), graph, operands);
     std::size_t next = 0;
@@ -147,7 +147,7 @@ class Recomputation {
 
   // The outer values for the sources: operands, and further results of the operation that replaces the primal
   // one.
-  std::vector<Value> hand_out() {
+  std::vector<Value> save_residuals() {
     const Graph& primal = inner_.primal;
     std::vector<ValueId> in_graph;  // by source, of graph_
     std::vector<bool> listed(primal.num_values(), false);

@@ -36,7 +36,7 @@ class CondJvp {
     }
     if (present.empty()) return result;
     find_places();
-    hand_out();
+    save_residuals();
 
     CondBuilder builder(linear_branches());
     add_residuals(builder);
@@ -122,7 +122,7 @@ class CondJvp {
   }
 
   // Replaces the primal cond by one whose results the linear cond can read.
-  void hand_out() {
+  void save_residuals() {
     bool any = false;
     for (const std::vector<ResidualSource>& places : places_) {
       for (const ResidualSource& place : places)

@@ -40,7 +40,7 @@ class ScanJvp {
     bool any = false;
     for (const auto& tangent : inner_.tangent_of_output) any = any || tangent.has_value();
     if (!any) return result;
-    hand_out();
+    save_residuals();
 
     ScanBuilder builder(inner_.linear.name(), scan_.body.primitives());
     arguments_.resize(inner_.linear.inputs().size());
@@ -71,7 +71,7 @@ class ScanJvp {
   ValueId residual(std::size_t r) const { return inner_.primal.outputs()[scan_.num_outputs + r]; }
 
   // See Note [Residuals of a loop]. Replaces the primal scan by one with further results.
-  void hand_out() {
+  void save_residuals() {
     const Graph& primal = inner_.primal;
     std::vector<bool> loop(scan_.num_inputs), all(scan_.num_inputs, true);
     for (std::size_t i = 0; i < scan_.num_inputs; ++i) loop[i] = !scan_.is_const(i);

@@ -227,9 +227,9 @@ fault("gemm", "0.0 is added as the result is", "backends/cpu/matmul/gemm_methods
 PLACES = STEPS + "step_graph.cpp"
 fault("columns", "constants have places in the workspace", PLACES,
       "program_.slot(slot).storage == Storage::constant;", "program_.slot(slot).storage != Storage::constant && false;")
-fault("transpose epilogues", "an output that something else reads is read once", PLACES,
+fault("step readers", "an output that something else reads is read once", PLACES,
       "readers[program_.roots()[id]] += 2;", "readers[program_.roots()[id]] += 0;")
-fault("transpose epilogues", "what several nodes read is read once", PLACES,
+fault("step readers", "what several nodes read is read once", PLACES,
       "for (const ValueId id : step.values.operands) ++readers[id];",
       "for (const ValueId id : step.values.operands) readers[id] = 1;")
 

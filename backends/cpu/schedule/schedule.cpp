@@ -4,6 +4,7 @@
 #include "tidu/graph/graph.hpp"
 
 namespace tidu::passes {
+
 Schedule sequential_schedule(const Graph& graph, const std::vector<bool>& is_constant, LoopPlan plan) {
   Schedule schedule;
   if (plan.items.empty()) {

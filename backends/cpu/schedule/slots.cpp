@@ -2,9 +2,8 @@
 // reader.
 //
 // Note [Two regions]: values of up to a page have few sizes (multiples of 16) and reuse slots of exactly
-// their size, which costs constant time. Larger values are placed best-fit among the free stretches of a
-// second region; neighbouring free stretches are joined again.
-// a second region, which are joined again.
+// their size, which costs constant time. Larger values are placed best-fit among the free ranges of a second
+// region; neighbouring free ranges are joined again.
 #include <algorithm>
 #include <array>
 #include <map>

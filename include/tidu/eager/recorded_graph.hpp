@@ -1,7 +1,7 @@
 // recorded_graph.hpp - RecordedGraph: the graph that a tape node invokes, one primitive or a composite graph;
 // and ExecutorSlot, where executors keep their compiled form of a graph. Graphs of equal structure share one
-// interned cached graph. Everything that is derived from it (linearization, transposition, the
-// set of saved values, compiled programs) is derived once and kept with it.
+// interned cached graph. Everything that is derived from it (linearization, transposition, the set of saved
+// values, compiled programs) is derived once and kept with it.
 #pragma once
 
 #include <atomic>
@@ -104,8 +104,7 @@ class RecordedGraph {
   const detail::CachedGraph* shared_;
 };
 
-/// Counters of the process-wide store of cached graphs. All except `graphs` and `bytes` only
-/// grow.
+/// Counters of the process-wide store of cached graphs. All except `graphs` and `bytes` only grow.
 struct CachedGraphStatistics {
   std::uint64_t graphs = 0;          ///< interned now
   std::uint64_t linearizations = 0;  ///< calls of linearize, which calls JVP rules

@@ -50,7 +50,7 @@ class At {
  private:
   friend class Array;
   At(Array x, std::vector<Array> places, Ints static_args)
-      : x_(std::move(x)), places_(std::move(places)), static_args_(std::move(static_args)) {}
+      : x_(std::move(x)), indices_(std::move(places)), static_args_(std::move(static_args)) {}
   template <class Combine>
   Array updated(const char* name, const ArrayLike& v, const Combine& combine) const;
   void refuse_indices(const char* name, const ArrayLike& v) const;
@@ -58,8 +58,8 @@ class At {
   bool is_mask() const { return static_args_.empty(); }
 
   Array x_;
-  std::vector<Array> places_;  // indices, or the mask
-  Ints static_args_;           // of the subscripts; none of a mask
+  std::vector<Array> indices_;  // indices, or the mask
+  Ints static_args_;            // of the subscripts; none of a mask
 };
 
 }  // namespace tidu

@@ -23,8 +23,9 @@ namespace tidu {
 class ADContext {
  public:
   virtual ~ADContext() = default;
-  /// The key under which derivations with this context may be cached; without one every derivation is made
-  /// anew. For a recorded graph, recorders and backward each keep the derivations of the first 64 keys.
+  /// The key under which linearizations with this context may be cached; without one every linearization is
+  /// made anew. For a recorded graph, recorders and backward each keep the linearizations of the first 64
+  /// keys.
   virtual std::optional<Key128> cache_key() const { return std::nullopt; }
 };
 

@@ -22,7 +22,7 @@ struct TransposeOptions {
   ADContext* context = nullptr;  ///< passed to every rule
   /// Holds sums of three or more cotangents of f16 or bf16 in f32, and rounds them to the dtype of their
   /// value once, at the end, also in graphs that operations hold; the sum of two needs no more than one
-  /// rounding as it is. Without it, or where the set has no word for conversions, each partial sum is
+  /// rounding as it is. Without it, or where the set has no operation for conversions, each partial sum is
   /// rounded. Graphs without values of 16 bits are the same either way.
   bool wide_accumulation = true;
   /// The graph from which linearize() made the linear graph: errors name operations of it. Optional.
