@@ -832,6 +832,8 @@ def test_custom_vjp_that_reads_a_traced_value_around_it(rule):
     slope = np.sin(0.5) * (2.0 if rule == "forward" else 1.0)
     got = td.grad(program, argnums=(0, 1))(2.0, 0.5)
     assert float(got[0]) == pytest.approx(slope) and np.isnan(float(got[1]))  # JAX refuses the second
+    by_y = td.grad(program, argnums=1)
+    assert np.isnan(float(td.grad(lambda y: by_y(2.0, y))(0.5)))  # and the derivative of it
     body = lambda x, z: (scaled_by(jnp.sin(z), "backward")(x), None)
     loop = td.from_jax(lambda x, z: lax.scan(body, x, z)[0], 2.0, u(3))
     z = u(3)
@@ -850,6 +852,8 @@ def test_custom_vjp_that_closes_over_an_operand():
     program = td.from_jax(f, 2.0, 0.5)
     got = td.grad(program, argnums=(0, 1))(2.0, 0.5)
     assert float(got[0]) == 1.5 and np.isnan(float(got[1]))  # JAX refuses the second
+    by_y = td.grad(program, argnums=1)
+    assert np.isnan(float(td.grad(lambda y: by_y(2.0, y))(0.5)))
 
 
 def test_rules_that_read_literals():

@@ -4,7 +4,7 @@ their graphs."""
 import collections
 import math
 
-from .dtypes import COMPLEX, INEXACT, PART_OF, is_inexact
+from .dtypes import COMPLEX, INEXACT, PART_OF, is_inexact, type_of
 from .keys import text_of
 from .translator import results
 
@@ -80,3 +80,15 @@ def never(g, derivative, tangent):
         tangent = g.unary("real", tangent, PART_OF[tangent.dtype])
     total = g.convert(g.reduce("reduce_sum", tangent, range(tangent.rank)), derivative.dtype)
     return g.add(derivative, g.broadcast(g.mul(total, g.full(math.nan, derivative.dtype)), derivative.shape, []))
+
+
+def refused(g, aval, residuals, cotangents):
+    """A cotangent that is NaN: linear in the rule's cotangents, and with derivatives by its residuals that are NaN."""
+    dtype, shape = type_of(aval)
+    result = g.full(0, dtype, shape)
+    for cotangent in cotangents:
+        result = never(g, result, cotangent)
+    for residual in residuals:
+        if residual.dtype in INEXACT:
+            result = g.mul(result, never(g, g.full(1, dtype, shape), residual))
+    return result

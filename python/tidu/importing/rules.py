@@ -1,15 +1,13 @@
 """Calls, checkpoints, and functions with derivatives of the user's own: custom_jvp, custom_vjp, linear_call, linear
 solves."""
 
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src import ad_util
 from jax.extend import core as jcore
 
-from .calls import REFUSALS, Call, never
+from .calls import REFUSALS, Call, never, refused
 from .dtypes import COMPLEX, Unsupported, dtype_of, is_inexact, shape_of, type_of
 from .keys import forget, text_of
 from .translator import is_traced, results, rule, variable_of
@@ -197,7 +195,7 @@ class VjpRule:
         return [*ys, *(x for x, (is_fixed, _) in zip(kept, self.residuals) if not is_fixed), *read]
 
     def _backward_of_jax(self, *v):
-        """The cotangents of the operands that have one: NaN if JAX refuses it."""
+        """The cotangents of the operands that have one."""
         residuals = [k if is_fixed else v[k] for is_fixed, k in self.residuals]
         given = iter(v[len(self.residual_avals) :])
         cotangents = [next(given) if is_inexact(a) else np.zeros(a.shape, jax.dtypes.float0) for a in self.outs]
@@ -207,23 +205,21 @@ class VjpRule:
         made = list(self.bwd.call_wrapped(*residuals, *cotangents))
         made = [None] * (len(self.avals) - len(made)) + made
         zero = lambda c: c is None or isinstance(c, (ad_util.Zero, ad_util.SymbolicZero))
-        result = []
-        for k, (c, a) in enumerate(zip(made, self.avals)):
-            if not is_inexact(a):
-                continue
-            if k not in self.live:
-                c = jnp.full(a.shape, math.nan, a.dtype)
-            result.append(jnp.zeros(a.shape, a.dtype) if zero(c) else c)
-        return result
+        return [jnp.zeros(a.shape, a.dtype) if zero(c) else c for c, a in zip(made, self.avals) if is_inexact(a)]
 
     def backward(self, *v):
-        """Cotangents of complex values are conjugated: JAX pairs them without, tidu with conjugation."""
+        """The cotangents of the operands that have one, and of captured values: NaN if JAX refuses them. Those of complex
+        values are conjugated: JAX pairs them without, tidu with conjugation."""
         g, n = self.t.g, len(self.residual_avals)
         m = n + len(self.read_by_backward)
         with self.t.reading(dict(zip(map(variable_of, self.read_by_backward), v[n:m]))):
             made = self.t.inline(self.backward_jaxpr, [*v[:n], *(g.conj(c) for c in v[m:])])
-        refused = [g.full(math.nan, *type_of(c.aval)) for c in self.captured if is_inexact(c.aval)]
-        return [*(g.conj(c) for c in made), *refused]
+        cotangents = [g.conj(c) for c in made]
+        for i, k in enumerate(k for k, a in enumerate(self.avals) if is_inexact(a)):
+            if k not in self.live:
+                cotangents[i] = refused(g, self.avals[k], v[:m], v[m:])
+        captured = [c.aval for c in self.captured if is_inexact(c.aval)]
+        return [*cotangents, *(refused(g, a, v[:m], v[m:]) for a in captured)]
 
 
 @rule("linear_call")
