@@ -208,8 +208,8 @@ class VjpRule:
         return [jnp.zeros(a.shape, a.dtype) if zero(c) else c for c, a in zip(made, self.avals) if is_inexact(a)]
 
     def backward(self, *v):
-        """The cotangents of the operands that have one, and of captured values: NaN if JAX refuses them. Those of complex
-        values are conjugated: JAX pairs them without, tidu with conjugation."""
+        """The cotangents of the operands that have one, and of captured values: NaN if JAX refuses them. Those of
+        complex values are conjugated: JAX pairs them without, tidu with conjugation."""
         g, n = self.t.g, len(self.residual_avals)
         m = n + len(self.read_by_backward)
         with self.t.reading(dict(zip(map(variable_of, self.read_by_backward), v[n:m]))):
