@@ -290,7 +290,12 @@ def graphs_in(dump):
 
 def number_of_operations(dump):
     """The operations of a dump and of the graphs in it."""
-    return len(dump["operations"]) + sum(map(number_of_operations, graphs_in(dump)))
+    count, stack = 0, [dump]
+    while stack:
+        graph = stack.pop()
+        count += len(graph["operations"])
+        stack.extend(graphs_in(graph))
+    return count
 
 
 def _is_splat(x):
