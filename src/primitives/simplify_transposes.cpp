@@ -8,7 +8,7 @@
 
 #include "primitives/axes.hpp"
 #include "primitives/simplify.hpp"
-#include "primitives/simplify_products.hpp"
+#include "primitives/simplify_matmuls.hpp"
 #include "tidu/primitives/structural.hpp"
 
 namespace tidu::prim {

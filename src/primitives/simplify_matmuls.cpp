@@ -1,10 +1,10 @@
-// simplify_products.cpp - the rules of reductions and of dot_general.
+// simplify_matmuls.cpp - the rules of reductions and of dot_general.
 //
 // Note [Absorbed transposes]: a matmul reads a transposed operand by other dimension numbers. Its free axes
 // must keep their order, which is that of the result. So must several contracted ones, which define the order
 // of summation. Matmuls of matrices so cost no more. If axes are not contiguous in memory, the executor
 // transposes the operand itself, as the transpose would have done.
-#include "primitives/simplify_products.hpp"
+#include "primitives/simplify_matmuls.hpp"
 
 #include <algorithm>
 

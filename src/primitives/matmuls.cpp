@@ -1,4 +1,4 @@
-// products.cpp - dot_general and matmul. Result axes: batch, then lhs free, then rhs free. The transpose rule
+// matmuls.cpp - dot_general and matmul. Result axes: batch, then lhs free, then rhs free. The transpose rule
 // chooses the order of operands that gives the axes of the operand whose cotangent it computes, so that a
 // matmul transposes to one matmul without a further transpose.
 #include <algorithm>

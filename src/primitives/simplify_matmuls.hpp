@@ -1,4 +1,4 @@
-// simplify_products.hpp - rules for matmuls that the rules of shapes use.
+// simplify_matmuls.hpp - rules for matmuls that the rules of shapes use.
 #pragma once
 
 #include "primitives/simplify.hpp"

@@ -1,4 +1,4 @@
-// products.cpp - kernels of dot_general and call.
+// matmuls.cpp - kernels of dot_general and call.
 #include <algorithm>
 
 #include "reference/elements.hpp"

@@ -1,4 +1,4 @@
-// products.cpp - matmuls of Arrays with NumPy's names and rules, all by dot_general.
+// matmuls.cpp - matmuls of Arrays with NumPy's names and rules, all by dot_general.
 #include <algorithm>
 #include <array>
 
