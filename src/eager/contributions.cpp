@@ -61,7 +61,7 @@ void Contributions::add(Node& target, Cotangent* cotangent, const PrimitiveSet* 
     ++live_;
   } else {
     phase = BackwardPhase::add;
-    cotangents_.fold(*head, cotangent, set, reached_.representative(target));
+    cotangents_.accumulate(*head, cotangent, set, reached_.representative(target));
   }
 }
 

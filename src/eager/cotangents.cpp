@@ -94,7 +94,8 @@ void CotangentOps::move_to(Cotangent& cotangent, Placement placement) const {
 }
 
 // See Note [Wide accumulation] in linearize/transpose.cpp.
-void CotangentOps::fold(Cotangent* into, Cotangent* from, const PrimitiveSet* set, const Node& target) const {
+void CotangentOps::accumulate(Cotangent* into, Cotangent* from, const PrimitiveSet* set,
+                              const Node& target) const {
   Cotangent* used[] = {from};
   const CotangentGuard guard(table_, used);
   if (wide_accumulation && has_16_bits(from->type) && can_convert(set)) {
@@ -234,7 +235,7 @@ void CotangentOps::fold_waiting(Cotangent*& waiting, std::span<Cotangent*> by_sl
     if (into == nullptr) {
       into = from;
     } else {
-      fold(into, from, set, target);
+      accumulate(into, from, set, target);
     }
   }
 }

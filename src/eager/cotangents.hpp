@@ -25,10 +25,11 @@ class CotangentOps {
   void move_to(Cotangent& cotangent, Placement placement) const;
   /// into + from, on the device of `target`; `from` is consumed in any case. A second 16-bit cotangent may be
   /// chained to `into` first, and a sum of three may be held in f32: see complete_sum().
-  void fold(Cotangent* into, Cotangent* from, const PrimitiveSet* set, const Node& target) const;
+  void accumulate(Cotangent* into, Cotangent* from, const PrimitiveSet* set, const Node& target) const;
   /// Adds `from` to `into`.
   void add(Cotangent& into, const Cotangent& from, const PrimitiveSet* set, Placement placement) const;
-  /// Must be called before a sum by fold() is read: adds chained cotangents, and rounds the sum to `type`.
+  /// Must be called before a sum by accumulate() is read: adds chained cotangents, and rounds the sum to
+  /// `type`.
   void complete_sum(Cotangent& sum, Type type, const PrimitiveSet* set, const Node& target) const {
     if (sum.next != nullptr || sum.type != type) complete_narrow_sum(sum, type, set, target);
   }

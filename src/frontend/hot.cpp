@@ -9,15 +9,15 @@
 namespace tidu::frontend_detail {
 
 HotDetector::HotDetector()
-    : tokens_(window, nullptr), prefix_(window, 0), powers_(most + 1, 1), places_(4096) {
+    : tokens_(window, nullptr), prefix_(window, 0), powers_(most + 1, 1), last_seen_(4096) {
   for (std::size_t i = 1; i < powers_.size(); ++i) powers_[i] = powers_[i - 1] * base;
 }
 
 void HotDetector::look() {
   constexpr std::size_t needed = 3;
   const std::uint64_t here = hash(count_, gram);
-  LastSeen& place = places_[here >> 52];
-  const LastSeen before = std::exchange(place, LastSeen{here, count_});
+  LastSeen& seen = last_seen_[here >> 52];
+  const LastSeen before = std::exchange(seen, LastSeen{here, count_});
   if (before.hash != here || before.last == 0) return;
   const std::uint64_t length = count_ - before.last;
   if (length > most) return;

@@ -102,7 +102,7 @@ class HotDetector {
   std::vector<const void*> tokens_;    // a ring: number n is at n modulo window
   std::vector<std::uint64_t> prefix_;  // a ring: hash of all tokens up to number n
   std::vector<std::uint64_t> powers_;  // powers of base
-  std::vector<LastSeen> places_;       // by hash of gram tokens
+  std::vector<LastSeen> last_seen_;    // by hash of gram tokens
   std::uint64_t count_ = 0;            // number of tokens so far
   std::vector<const void*> sequence_;  // the expected sequence
   std::size_t position_ = 0;

@@ -99,14 +99,14 @@ void note_inputs(Context& c, std::span<const Input> operands) {
 }
 
 // The body of the Array of a known call's result, with its node.
-[[gnu::always_inline]] inline Body* LazyReplay::result_of_call(Context& c, const RecordedCall& place,
+[[gnu::always_inline]] inline Body* LazyReplay::result_of_call(Context& c, const RecordedCall& known,
                                                                std::span<const Input> operands,
                                                                const Where& where, const Tensor& result) {
-  if (place.specialization == nullptr) {
-    if (place.grads != 0) note_inputs(c, operands);
+  if (known.specialization == nullptr) {
+    if (known.grads != 0) note_inputs(c, operands);
     return make_body(result);
   }
-  const Specialization& specialization = *place.specialization;
+  const Specialization& specialization = *known.specialization;
   Node* const node = record_again(c, specialization, operands, result, where);
   eager::Trace trace = eager::Trace::adopt(eager::detail::count_of(node));
   HotTrace& hot_trace = *hot_trace_;
@@ -116,7 +116,7 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   bool as_operands = true;
   const Edge* edge = node->edges();
   for (const std::uint32_t input : specialization.edges) {
-    const bool same = note_edge(hot_trace.operands[place.first_operand + input], (edge++)->target);
+    const bool same = note_edge(hot_trace.operands[known.first_operand + input], (edge++)->target);
     as_operands = as_operands && same;
   }
   recorded.node = node;
@@ -131,12 +131,12 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   return made;
 }
 
-[[gnu::always_inline]] inline Body* LazyReplay::replay_known(Context& c, const RecordedCall& place,
+[[gnu::always_inline]] inline Body* LazyReplay::replay_known(Context& c, const RecordedCall& known,
                                                              std::span<const Input> operands,
                                                              const Where& where,
                                                              const LazyTensorFactory& factory) {
   LazyValues& values = hot_trace_->values;
-  const std::uint32_t* id = hot_trace_->operands.data() + place.first_operand;
+  const std::uint32_t* id = hot_trace_->operands.data() + known.first_operand;
   std::uint32_t grads = 0, bit = 1;
   for (const Input& operand : operands) {
     const Body* const body = operand.body;
@@ -147,11 +147,11 @@ void note_inputs(Context& c, std::span<const Input> operands) {
     bit <<= 1U;
     if (!replay_operand(*id++, *operand.tensor, body != nullptr, true)) return nullptr;
   }
-  if ((c.grad_mode ? grads : 0) != place.grads || values.size() != place.first_value) return nullptr;
-  const Tensor& result = replay_result(place.first_value, factory);
+  if ((c.grad_mode ? grads : 0) != known.grads || values.size() != known.first_value) return nullptr;
+  const Tensor& result = replay_result(known.first_value, factory);
   Body* made = nullptr;
   try {
-    made = result_of_call(c, place, operands, where, result);
+    made = result_of_call(c, known, operands, where, result);
   } catch (...) {
     values.keep_last();
     throw;
@@ -171,15 +171,15 @@ void note_inputs(Context& c, std::span<const Input> operands) {
   HotTrace& hot_trace = begins ? *hot_traces_.expected() : *hot_trace_;
   const std::size_t at = begins ? 0 : at_;
   if (at == hot_trace.num_ops) return nullptr;
-  const RecordedCall& place = hot_trace.places[at];
-  if (!place.is(call, operands)) return nullptr;
-  if (!c.hot->is_next(place.token)) return nullptr;
+  const RecordedCall& known = hot_trace.calls[at];
+  if (!known.is(call, operands)) return nullptr;
+  if (!c.hot->is_next(known.token)) return nullptr;
   if (begins) {
     if (runner.cpu == nullptr || !hot_trace.is_run_by(runner)) return nullptr;
     start(hot_trace);
   }
   if (c.cpu == nullptr || runner.cpu != c.cpu) return nullptr;  // whose nodes have a placement
-  return replay_known(c, place, operands, where, factory);
+  return replay_known(c, known, operands, where, factory);
 }
 
 [[gnu::always_inline]] inline Body* LazyTrace::replay_call(Context& c, const Call& call,
@@ -219,7 +219,7 @@ void LazyReplay::learn_call(RecordedCall& call) {
   call.token = &op.graph.data();
   call.first_operand = op.first_operand;
   call.first_value = op.first_value;
-  std::swap(hot_trace->places[end - 1], call);
+  std::swap(hot_trace->calls[end - 1], call);
 }
 
 void LazyTrace::learn_call(const ComingCall& coming, const eager::RecordedGraph& graph,

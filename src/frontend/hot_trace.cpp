@@ -27,7 +27,7 @@ bool is_complete(const RecordedOps& ops, const LazyRun& run, const std::vector<s
 HotTrace::HotTrace(const RecordedOps& recorded_ops, std::size_t num_values, const LazyRunner& runs)
     : ops(recorded_ops.ops().begin(), recorded_ops.ops().end()),
       num_ops(ops.size()),
-      places(ops.size()),
+      calls(ops.size()),
       operands(recorded_ops.operands()),
       recorded(ops.size()),
       leaf_nodes(num_values),

@@ -107,7 +107,7 @@ struct HotTrace {
 
   std::vector<LazyOp> ops;
   std::size_t num_ops = 0;
-  std::vector<RecordedCall> places;  // by operation
+  std::vector<RecordedCall> calls;  // by operation
   std::vector<std::uint32_t> operands;
   std::vector<std::uint8_t> results;  // by value: is it a result instead of a leaf?
   std::vector<Type> types;            // by value

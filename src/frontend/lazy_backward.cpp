@@ -81,10 +81,10 @@ bool ObservedBackward::begin(const LazyReplay& replay) {
 
 bool ObservedBackward::read_tape(Node& root) {
   if (!list_nodes(root)) return false;
-  std::unordered_map<const Node*, std::uint32_t> places;
+  std::unordered_map<const Node*, std::uint32_t> indices;
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
     if (i > 0 && nodes_[i]->sequence == nodes_[i - 1]->sequence) return false;  // of two recorders
-    places[nodes_[i]] = i;
+    indices[nodes_[i]] = i;
   }
   for (const Node* const node : nodes_) {
     known_.nodes.push_back({node->specialization, *eager::NodeView(eager::detail::ref(node)).graph(),
@@ -92,13 +92,13 @@ bool ObservedBackward::read_tape(Node& root) {
                             static_cast<std::uint32_t>(saved_.size())});
     for (std::uint32_t e = 0; e < node->num_edges; ++e) {
       const Edge& edge = node->edges()[e];
-      const auto [place, is_new] =
-          places.emplace(edge.target, KnownBackward::leaf_bit | static_cast<std::uint32_t>(leaves_.size()));
+      const auto [target, is_new] =
+          indices.emplace(edge.target, KnownBackward::leaf_bit | static_cast<std::uint32_t>(leaves_.size()));
       if (is_new) {
         if (!is_plain_leaf(*edge.target)) return false;
         leaves_.push_back(edge.target);
       }
-      known_.edges.push_back({place->second, edge.slot});
+      known_.edges.push_back({target->second, edge.slot});
     }
     for (std::uint32_t k = 0; k < node->num_saved; ++k) saved_.push_back(saved_tensor(*node, k));
   }
@@ -209,9 +209,9 @@ bool BackwardReplay::same_tape(const KnownBackward& known, Node& root) {
       const KnownBackward::Edge& expected = known.edges[like.first_edge + e];
       const bool leaf = (expected.target & KnownBackward::leaf_bit) != 0;
       if (edge.slot != expected.slot || edge.target->is_leaf() != leaf) return false;
-      Node*& place = leaf ? leaves_[expected.target & ~KnownBackward::leaf_bit] : nodes_[expected.target];
-      if (place == nullptr) place = edge.target;
-      if (place != edge.target) return false;
+      Node*& target = leaf ? leaves_[expected.target & ~KnownBackward::leaf_bit] : nodes_[expected.target];
+      if (target == nullptr) target = edge.target;
+      if (target != edge.target) return false;
     }
   }
   return same_leaves();

@@ -80,11 +80,11 @@ class LazyReplay {
     hot_trace_ = nullptr;
     at_ = 0;
   }
-  Body* replay_known(Context& c, const RecordedCall& place, std::span<const Input> operands,
+  Body* replay_known(Context& c, const RecordedCall& known, std::span<const Input> operands,
                      const Where& where, const LazyTensorFactory& factory);
   bool replay_operand(std::uint32_t id, const Tensor& tensor, bool watched, bool on_host);
   Tensor& replay_result(std::uint32_t first_value, const LazyTensorFactory& factory);
-  Body* result_of_call(Context& c, const RecordedCall& place, std::span<const Input> operands,
+  Body* result_of_call(Context& c, const RecordedCall& known, std::span<const Input> operands,
                        const Where& where, const Tensor& result);
   bool note_edge(std::uint32_t id, eager::detail::Node* target);
 

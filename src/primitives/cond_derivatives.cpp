@@ -86,7 +86,7 @@ class CondJvp {
 
   // See Note [Residuals of branches].
   void find_places() {
-    places_.resize(branches_.size());
+    sources_.resize(branches_.size());
     used_.resize(branches_.size());
     for (std::size_t b = 0; b < branches_.size(); ++b) {
       const Graph& primal = inner_[b].primal;
@@ -97,12 +97,12 @@ class CondJvp {
       for (std::size_t i = primal.inputs().size(); i-- > 0;)
         known[primal.inputs()[i]] = {ResidualSource::Kind::operand, i + 1};
       for (std::size_t r = 0; r < inner_[b].num_residuals; ++r) {
-        ResidualSource& place = known[residual(b, r)];
+        ResidualSource& source = known[residual(b, r)];
         if (!depends[residual(b, r)])
-          place = ResidualSource();
-        else if (place.kind == ResidualSource::Kind::constant)
-          place = {ResidualSource::Kind::handed_out, add_further(b, residual(b, r))};
-        places_[b].push_back(place);
+          source = ResidualSource();
+        else if (source.kind == ResidualSource::Kind::constant)
+          source = {ResidualSource::Kind::handed_out, add_further(b, residual(b, r))};
+        sources_[b].push_back(source);
       }
     }
   }
@@ -116,18 +116,18 @@ class CondJvp {
       of_type.push_back(further_.size());
       further_.push_back({type, std::vector<ValueId>(branches_.size(), no_index)});
     }
-    const std::size_t place = of_type[used++];
-    further_[place].values[b] = id;
-    return place;
+    const std::size_t index = of_type[used++];
+    further_[index].values[b] = id;
+    return index;
   }
 
   // Replaces the primal cond by one whose results the linear cond can read.
   void save_residuals() {
     bool any = false;
-    for (const std::vector<ResidualSource>& places : places_) {
-      for (const ResidualSource& place : places)
-        any = any || place.kind == ResidualSource::Kind::result ||
-              place.kind == ResidualSource::Kind::handed_out;
+    for (const std::vector<ResidualSource>& sources : sources_) {
+      for (const ResidualSource& source : sources)
+        any = any || source.kind == ResidualSource::Kind::result ||
+              source.kind == ResidualSource::Kind::handed_out;
     }
     if (!any) return;
     std::vector<Graph> graphs;
@@ -157,15 +157,15 @@ class CondJvp {
     for (std::size_t b = 0; b < branches_.size(); ++b) {
       const std::vector<Value> constants = constant_residuals(b, builder.branch(b));
       auto next_constant = constants.begin();
-      for (std::size_t r = 0; r < places_[b].size(); ++r) {
-        const ResidualSource& place = places_[b][r];
-        if (place.kind == ResidualSource::Kind::constant) {
+      for (std::size_t r = 0; r < sources_[b].size(); ++r) {
+        const ResidualSource& source = sources_[b][r];
+        if (source.kind == ResidualSource::Kind::constant) {
           arguments_[b].push_back(*next_constant++);
           continue;
         }
-        const bool is_operand = place.kind == ResidualSource::Kind::operand;
+        const bool is_operand = source.kind == ResidualSource::Kind::operand;
         const std::size_t at =
-            place.kind == ResidualSource::Kind::handed_out ? num_outputs_ + place.index : place.index;
+            source.kind == ResidualSource::Kind::handed_out ? num_outputs_ + source.index : source.index;
         std::vector<Value>& inputs = (is_operand ? operands : results)[at];
         if (inputs.empty()) {
           inputs = builder.add(detail::str(is_operand ? "operand." : "residual.", at),
@@ -180,8 +180,8 @@ class CondJvp {
   std::vector<Value> constant_residuals(std::size_t b, GraphBuilder& builder) const {
     const Graph& primal = inner_[b].primal;
     std::vector<ValueId> wanted;
-    for (std::size_t r = 0; r < places_[b].size(); ++r) {
-      if (places_[b][r].kind == ResidualSource::Kind::constant) wanted.push_back(residual(b, r));
+    for (std::size_t r = 0; r < sources_[b].size(); ++r) {
+      if (sources_[b][r].kind == ResidualSource::Kind::constant) wanted.push_back(residual(b, r));
     }
     return outputs_given(builder, primal, std::vector<Value>(primal.inputs().size()), wanted);
   }
@@ -189,8 +189,8 @@ class CondJvp {
   JvpContext& c_;
   std::vector<Graph> branches_;
   std::size_t num_outputs_;
-  std::vector<InnerLinearization> inner_;            // by branch
-  std::vector<std::vector<ResidualSource>> places_;  // by branch and residual
+  std::vector<InnerLinearization> inner_;             // by branch
+  std::vector<std::vector<ResidualSource>> sources_;  // by branch and residual
   std::unordered_map<const void*, std::vector<std::size_t>> further_of_type_;
   std::vector<std::unordered_map<const void*, std::size_t>> used_;  // by branch: how many of each type
   std::vector<Further> further_;               // results of the primal cond after its own

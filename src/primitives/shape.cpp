@@ -28,13 +28,13 @@ Values batch_dimensions(BatchContext& c) {
 
 // The cotangent of broadcast_in_dim: summed over the axes that are new and those that an extent of 1 was
 // spread over.
-Value sum_to(Value ct, const Shape& shape, const Ints& placed) {
-  Ints summed = remaining(ct.rank(), placed);
+Value sum_to(Value ct, const Shape& shape, const Ints& broadcast_dims) {
+  Ints summed = remaining(ct.rank(), broadcast_dims);
   bool adds = std::any_of(summed.begin(), summed.end(),
                           [&](std::int64_t axis) { return ct.shape()[static_cast<std::size_t>(axis)] != 1; });
-  for (std::size_t i = 0; i < placed.size(); ++i) {
-    if (ct.shape()[static_cast<std::size_t>(placed[i])] == shape[i]) continue;
-    summed.push_back(placed[i]);
+  for (std::size_t i = 0; i < broadcast_dims.size(); ++i) {
+    if (ct.shape()[static_cast<std::size_t>(broadcast_dims[i])] == shape[i]) continue;
+    summed.push_back(broadcast_dims[i]);
     adds = true;
   }
   return ops::reshape(adds ? ops::reduce_sum(ct, summed) : ct, shape);
@@ -117,17 +117,18 @@ constinit const Primitive broadcast_in_dim{
     .infer =
         [](InferContext& c) {
           const Ints& shape = c.op().ints("shape");
-          const Ints& placed = c.op().ints("broadcast_dimensions");
+          const Ints& broadcast_dims = c.op().ints("broadcast_dimensions");
           const Type x = c.operand(0);
-          c.require(placed.size() == x.rank(), "expected ", x.rank(), " broadcast_dimensions for ", x,
-                    ", got ", detail::list(placed));
-          require_axes(c, "broadcast_dimensions", placed, shape.size());
-          c.require(std::is_sorted(placed.begin(), placed.end()),
-                    "expected ascending broadcast_dimensions, got ", detail::list(placed));
-          for (std::size_t i = 0; i < placed.size(); ++i) {
-            const std::int64_t extent = shape[static_cast<std::size_t>(placed[i])];
+          c.require(broadcast_dims.size() == x.rank(), "expected ", x.rank(), " broadcast_dimensions for ", x,
+                    ", got ", detail::list(broadcast_dims));
+          require_axes(c, "broadcast_dimensions", broadcast_dims, shape.size());
+          c.require(std::is_sorted(broadcast_dims.begin(), broadcast_dims.end()),
+                    "expected ascending broadcast_dimensions, got ", detail::list(broadcast_dims));
+          for (std::size_t i = 0; i < broadcast_dims.size(); ++i) {
+            const std::int64_t extent = shape[static_cast<std::size_t>(broadcast_dims[i])];
             c.require(x.dim(i) == 1 || x.dim(i) == extent, "dimension ", i, " of ", x, " is neither 1 nor ",
-                      extent, ", which dimension ", placed[i], " of shape ", detail::list(shape), " is");
+                      extent, ", which dimension ", broadcast_dims[i], " of shape ", detail::list(shape),
+                      " is");
           }
           give(c, x.dtype(), shape);
         },
@@ -304,11 +305,12 @@ Value transpose(Value x, const Ints& permutation, Where where) {
 }
 
 Value broadcast_in_dim(Value x, const Shape& shape, const Ints& broadcast_dimensions, Where where) {
-  Ints placed = prim::normal_axes(broadcast_dimensions, shape.size());
-  if (x.shape() == shape && placed == prim::range(0, static_cast<std::int64_t>(shape.size()))) return x;
-  return emit1(
-      Op::make(prim::broadcast_in_dim, {{"shape", shape}, {"broadcast_dimensions", std::move(placed)}}), {x},
-      where);
+  Ints broadcast_dims = prim::normal_axes(broadcast_dimensions, shape.size());
+  if (x.shape() == shape && broadcast_dims == prim::range(0, static_cast<std::int64_t>(shape.size())))
+    return x;
+  return emit1(Op::make(prim::broadcast_in_dim,
+                        {{"shape", shape}, {"broadcast_dimensions", std::move(broadcast_dims)}}),
+               {x}, where);
 }
 
 Value broadcast_scalar(Value x, const Shape& shape, Where where) {

@@ -89,12 +89,12 @@ class Rows {
     Values operands;
     for (std::size_t i = 0; i < made->num_inputs(); ++i) operands.push_back(c_.input(*made, i));
     if (&primitive == &broadcast_in_dim) {
-      const Ints& placed = op.ints("broadcast_dimensions");
-      const auto found = std::find(placed.begin(), placed.end(), axis);
-      const auto i = static_cast<std::size_t>(found - placed.begin());
-      const bool repeated = found == placed.end() || operands[0].shape()[i] == 1;
+      const Ints& broadcast_dims = op.ints("broadcast_dimensions");
+      const auto found = std::find(broadcast_dims.begin(), broadcast_dims.end(), axis);
+      const auto i = static_cast<std::size_t>(found - broadcast_dims.begin());
+      const bool repeated = found == broadcast_dims.end() || operands[0].shape()[i] == 1;
       const Value inner = repeated ? operands[0] : of(operands[0], static_cast<std::int64_t>(i), far + 1);
-      return ops::broadcast_in_dim(inner, shape, placed);
+      return ops::broadcast_in_dim(inner, shape, broadcast_dims);
     }
     if (&primitive == &transpose) {
       const Ints& permutation = op.ints("permutation");
@@ -162,10 +162,10 @@ bool repeats_along(const SimplifyContext& c, const Value& x, std::int64_t axis) 
   const auto made = c.producer(x, broadcast_in_dim);
   if (!made) return false;
   const Op op = made->op();
-  const Ints& placed = op.ints("broadcast_dimensions");
-  const auto found = std::find(placed.begin(), placed.end(), axis);
-  return found == placed.end() ||
-         c.input(*made).shape()[static_cast<std::size_t>(found - placed.begin())] == 1;
+  const Ints& broadcast_dims = op.ints("broadcast_dimensions");
+  const auto found = std::find(broadcast_dims.begin(), broadcast_dims.end(), axis);
+  return found == broadcast_dims.end() ||
+         c.input(*made).shape()[static_cast<std::size_t>(found - broadcast_dims.begin())] == 1;
 }
 Value repeated_along(const SimplifyContext& c, const Value& x, const Shape& shape) {
   if (x.rank() == 0) return x;

@@ -116,15 +116,15 @@ Values simplify_idempotent_reduction(SimplifyContext& c) {
   if (!made) return unchanged();
   const Value x = c.input(*made);
   const Op op = made->op();
-  const Ints& placed = op.ints("broadcast_dimensions");
+  const Ints& broadcast_dims = op.ints("broadcast_dimensions");
   const Ints kept = remaining(c.operand().rank(), axes);
   Ints dimensions;
   Shape own;
-  for (std::size_t i = 0; i < placed.size(); ++i) {
+  for (std::size_t i = 0; i < broadcast_dims.size(); ++i) {
     if (x.shape()[i] == 1) continue;
-    const auto place = std::find(kept.begin(), kept.end(), placed[i]);
-    if (place == kept.end()) return unchanged();
-    dimensions.push_back(place - kept.begin());
+    const auto found = std::find(kept.begin(), kept.end(), broadcast_dims[i]);
+    if (found == kept.end()) return unchanged();
+    dimensions.push_back(found - kept.begin());
     own.push_back(x.shape()[i]);
   }
   return ops::broadcast_in_dim(ops::reshape(x, own), c.result_type().shape(), dimensions);
@@ -134,12 +134,12 @@ namespace {
 
 // The axes of a product that those of an operand are which it keeps; `free`: the first one of its own.
 Ints axes_in_product(const Operand& operand, std::int64_t free) {
-  Ints placed;
+  Ints axes_in_result;
   for (const std::int64_t axis : remaining(operand.value.rank(), operand.contracting)) {
     const auto in_batch = std::find(operand.batch.begin(), operand.batch.end(), axis);
-    placed.push_back(in_batch == operand.batch.end() ? free++ : in_batch - operand.batch.begin());
+    axes_in_result.push_back(in_batch == operand.batch.end() ? free++ : in_batch - operand.batch.begin());
   }
-  return placed;
+  return axes_in_result;
 }
 
 // Nothing to sum over, and rows of the result are long enough for vectors: a product of broadcasts, which
@@ -171,9 +171,9 @@ Values sums_by_ones(SimplifyContext& c, const Operand& ones, const Operand& othe
   const auto batch = static_cast<std::int64_t>(other.batch.size());
   // The free axes of rhs follow those of lhs.
   const auto left = static_cast<std::int64_t>(ones.value.rank() - ones.contracting.size());
-  const Ints placed = axes_in_product(other, is_left ? left : batch);
-  if (!std::is_sorted(placed.begin(), placed.end())) return unchanged();
-  return ops::broadcast_in_dim(ops::reduce_sum(other.value, axes), shape, placed);
+  const Ints broadcast_dims = axes_in_product(other, is_left ? left : batch);
+  if (!std::is_sorted(broadcast_dims.begin(), broadcast_dims.end())) return unchanged();
+  return ops::broadcast_in_dim(ops::reduce_sum(other.value, axes), shape, broadcast_dims);
 }
 
 }  // namespace

@@ -103,16 +103,17 @@ struct StridedRange {
 // For each of them the one update that it has, by its number among the indices; or nothing, as where an index
 // is out of range, which who checks indices is to see.
 std::optional<std::vector<std::int32_t>> find_updates(const Literal& indices, std::int64_t extent,
-                                                      const StridedRange& places) {
+                                                      const StridedRange& positions) {
   constexpr std::int32_t none = -1;
-  std::vector<std::int32_t> updates(at(places.count), none);
+  std::vector<std::int32_t> updates(at(positions.count), none);
   for (std::int64_t i = 0; i < indices.type().size(); ++i) {
     const std::int64_t to =
         indices.type().dtype() == i32 ? indices.data<std::int32_t>()[i] : indices.data<std::int64_t>()[i];
     if (to < 0 || to >= extent) return std::nullopt;
-    const std::int64_t behind = to - places.first;
-    if (behind < 0 || behind % places.stride != 0 || behind / places.stride >= places.count) continue;
-    std::int32_t& update = updates[at(behind / places.stride)];
+    const std::int64_t behind = to - positions.first;
+    if (behind < 0 || behind % positions.stride != 0 || behind / positions.stride >= positions.count)
+      continue;
+    std::int32_t& update = updates[at(behind / positions.stride)];
     if (update != none) return std::nullopt;
     update = static_cast<std::int32_t>(i);
   }
@@ -122,19 +123,19 @@ std::optional<std::vector<std::int32_t>> find_updates(const Literal& indices, st
 
 // See Note [Gather instead of scatter].
 Values taken_instead(const SimplifyContext& c, const Op& scatter, Value x, Value indices, Value updates,
-                     const StridedRange& places) {
+                     const StridedRange& positions) {
   const auto known = c.producer(indices, constant);
-  if (!known || is_complex(x.dtype()) || is_bool(x.dtype()) || places.count == 0 ||
+  if (!known || is_complex(x.dtype()) || is_bool(x.dtype()) || positions.count == 0 ||
       indices.type().size() > std::numeric_limits<std::int32_t>::max() || !is_number(c, x, 0.0))
     return unchanged();
   const std::int64_t axis = scatter.integer("axis");
-  const auto which = find_updates(known->op().literal("value"), x.shape()[at(axis)], places);
+  const auto which = find_updates(known->op().literal("value"), x.shape()[at(axis)], positions);
   if (!which) return unchanged();
   Shape shape = updates.shape();
   const auto begin = shape.begin() + axis;
   shape.erase(begin, begin + static_cast<std::ptrdiff_t>(indices.rank()));
   shape.insert(shape.begin() + axis, indices.type().size());
-  const Literal numbers = Literal::of<std::int32_t>(Type(i32, {places.count}), *which);
+  const Literal numbers = Literal::of<std::int32_t>(Type(i32, {positions.count}), *which);
   return plus_zero(
       ops::take(ops::reshape(updates, shape), ops::constant(c.emitter(), numbers), axis, "clip"));
 }
@@ -158,8 +159,8 @@ Values slice_of_scattered(const SimplifyContext& c) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (i != axis && from[i] != to[i]) return unchanged();
   }
-  const StridedRange places{c.op().ints("start_indices")[axis], to[axis], c.op().ints("strides")[axis]};
-  return taken_instead(c, scatter, c.input(*made, 0), c.input(*made, 1), c.input(*made, 2), places);
+  const StridedRange positions{c.op().ints("start_indices")[axis], to[axis], c.op().ints("strides")[axis]};
+  return taken_instead(c, scatter, c.input(*made, 0), c.input(*made, 1), c.input(*made, 2), positions);
 }
 
 }  // namespace tidu::prim

@@ -34,11 +34,11 @@ Values reshape_of_broadcast(const SimplifyContext& c, const Operation& made) {
   const Op op = made.op();
   const Shape& from = op.ints("shape");
   const Shape& to = c.result_type().shape();
-  const Ints& placed = op.ints("broadcast_dimensions");
+  const Ints& broadcast_dims = op.ints("broadcast_dimensions");
   if (c.result_type().size() == 0) return unchanged();
   Ints new_place(from.size(), -1);
   std::vector<bool> varies(from.size(), false);
-  for (std::size_t i = 0; i < placed.size(); ++i) varies[at(placed[i])] = x.shape()[i] != 1;
+  for (std::size_t i = 0; i < broadcast_dims.size(); ++i) varies[at(broadcast_dims[i])] = x.shape()[i] != 1;
   // Groups of neighbouring axes with one product of extents.
   for (std::size_t i = 0, j = 0; i < from.size() || j < to.size();) {
     const std::size_t first_i = i, first_j = j;
@@ -64,8 +64,8 @@ Values reshape_of_broadcast(const SimplifyContext& c, const Operation& made) {
     if (varying > 1) return unchanged();
   }
   Ints dimensions;
-  for (std::size_t i = 0; i < placed.size(); ++i) {
-    if (varies[at(placed[i])]) dimensions.push_back(new_place[at(placed[i])]);
+  for (std::size_t i = 0; i < broadcast_dims.size(); ++i) {
+    if (varies[at(broadcast_dims[i])]) dimensions.push_back(new_place[at(broadcast_dims[i])]);
   }
   return ops::broadcast_in_dim(ops::reshape(x, without_ones(x.shape())), to, dimensions);
 }
@@ -99,21 +99,21 @@ bool all_are(const Ints& list, std::int64_t value) {
 }
 
 // Are the last elements of the result, and so stretches of it, contiguous in the operand of the broadcast?
-bool ends_with(const Shape& shape, const Ints& placed, const Shape& result) {
+bool ends_with(const Shape& shape, const Ints& broadcast_dims, const Shape& result) {
   auto last = static_cast<std::int64_t>(result.size()) - 1;
   while (last > 0 && result[at(last)] == 1) --last;
-  return !placed.empty() && placed.back() == last && shape.back() != 1;
+  return !broadcast_dims.empty() && broadcast_dims.back() == last && shape.back() != 1;
 }
 
 // The number of elements of the result that are contiguous in the operand of the broadcast, so that they are
 // copied as one; 1 if they are not.
-std::int64_t copied_together(const Shape& shape, const Ints& placed, const Shape& result) {
+std::int64_t copied_together(const Shape& shape, const Ints& broadcast_dims, const Shape& result) {
   std::int64_t count = 1;
   auto axis = static_cast<std::int64_t>(result.size()) - 1;
-  for (std::size_t i = placed.size(); axis >= 0; --axis) {
+  for (std::size_t i = broadcast_dims.size(); axis >= 0; --axis) {
     if (result[at(axis)] == 1) continue;
     while (i > 0 && shape[i - 1] == 1) --i;
-    if (i == 0 || placed[i - 1] != axis) break;
+    if (i == 0 || broadcast_dims[i - 1] != axis) break;
     count *= result[at(axis)];
     --i;
   }
@@ -121,11 +121,11 @@ std::int64_t copied_together(const Shape& shape, const Ints& placed, const Shape
 }
 
 // The number of consecutive elements of the result that are one element of the operand.
-std::int64_t filled_together(const Shape& shape, const Ints& placed, const Shape& result) {
+std::int64_t filled_together(const Shape& shape, const Ints& broadcast_dims, const Shape& result) {
   std::int64_t count = 1;
   for (auto axis = static_cast<std::int64_t>(result.size()) - 1; axis >= 0; --axis) {
-    const auto found = std::find(placed.begin(), placed.end(), axis);
-    if (found != placed.end() && shape[at(found - placed.begin())] != 1) break;
+    const auto found = std::find(broadcast_dims.begin(), broadcast_dims.end(), axis);
+    if (found != broadcast_dims.end() && shape[at(found - broadcast_dims.begin())] != 1) break;
     count *= result[at(axis)];
   }
   return count;
@@ -135,12 +135,12 @@ std::int64_t filled_together(const Shape& shape, const Ints& placed, const Shape
 Values slice_of_broadcast(const SimplifyContext& c, const Operation& made) {
   const Value x = c.input(made);
   const Op op = made.op();
-  const Ints& placed = op.ints("broadcast_dimensions");
-  for (std::size_t i = 0; i < placed.size(); ++i) {
-    if (x.shape()[i] != 1 && c.result_type().dim(at(placed[i])) != x.shape()[i]) return unchanged();
-    if (x.shape()[i] != 1 && c.op().ints("strides")[at(placed[i])] != 1) return unchanged();
+  const Ints& broadcast_dims = op.ints("broadcast_dimensions");
+  for (std::size_t i = 0; i < broadcast_dims.size(); ++i) {
+    if (x.shape()[i] != 1 && c.result_type().dim(at(broadcast_dims[i])) != x.shape()[i]) return unchanged();
+    if (x.shape()[i] != 1 && c.op().ints("strides")[at(broadcast_dims[i])] != 1) return unchanged();
   }
-  return ops::broadcast_in_dim(x, c.result_type().shape(), placed);
+  return ops::broadcast_in_dim(x, c.result_type().shape(), broadcast_dims);
 }
 
 // A slice that lies in one operand of a concatenate.
@@ -233,17 +233,17 @@ Values simplify_transpose(SimplifyContext& c) {
 Values simplify_broadcast(SimplifyContext& c) {
   const Value x = c.operand();
   const Type type = c.result_type();
-  const Ints& placed = c.op().ints("broadcast_dimensions");
+  const Ints& broadcast_dims = c.op().ints("broadcast_dimensions");
   if (Values result = filled_like_operands(c); !result.empty()) return result;
   if (x.type().size() == type.size() && type.size() != 0) return ops::reshape(x, type.shape());
   if (const auto made = c.producer(x, broadcast_in_dim)) {
     const Op op = made->op();
     const Value source = c.input(*made);
-    const Ints places = extents_at(placed, op.ints("broadcast_dimensions"));
+    const Ints places = extents_at(broadcast_dims, op.ints("broadcast_dimensions"));
     const std::int64_t filled = filled_together(source.shape(), places, type.shape());
     const bool two_steps = source.type().size() > 1 && 2 * x.type().size() <= type.size() &&
                            !ends_with(source.shape(), places, type.shape()) &&
-                           filled < copied_together(x.shape(), placed, type.shape());
+                           filled < copied_together(x.shape(), broadcast_dims, type.shape());
     if (!two_steps) return ops::broadcast_in_dim(source, type.shape(), places);
   }
   if (const auto made = view_producer(c, x)) {  // axes of extent 1 that come and go
@@ -251,8 +251,8 @@ Values simplify_broadcast(SimplifyContext& c) {
     const Shape shape_without_ones = without_ones(source.shape());
     if (shape_without_ones == source.shape() && shape_without_ones == without_ones(x.shape())) {
       Ints dimensions;
-      for (std::size_t i = 0; i < placed.size(); ++i) {
-        if (x.shape()[i] != 1) dimensions.push_back(placed[i]);
+      for (std::size_t i = 0; i < broadcast_dims.size(); ++i) {
+        if (x.shape()[i] != 1) dimensions.push_back(broadcast_dims[i]);
       }
       return ops::broadcast_in_dim(source, type.shape(), dimensions);
     }

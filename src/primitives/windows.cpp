@@ -173,15 +173,15 @@ ValueAndPosition fold_axis(ValueAndPosition at, std::size_t axis, std::int64_t e
 constexpr std::int64_t few = 16;
 
 // Elements of a window, or more than `few`.
-std::int64_t places_of(const Window& window) {
-  std::int64_t places = 1;
-  for (std::size_t k = 0; k < window.extents.size() && places <= few; ++k) places *= window.extents[k];
-  return places;
+std::int64_t elements_of(const Window& window) {
+  std::int64_t elements = 1;
+  for (std::size_t k = 0; k < window.extents.size() && elements <= few; ++k) elements *= window.extents[k];
+  return elements;
 }
 
 // Windows of few elements, each of which is in one window at most, and none of which lies between two.
 bool lie_side_by_side(const Shape& shape, const Window& window) {
-  if (window.padding != no_padding(shape.size()) || places_of(window) > few) return false;
+  if (window.padding != no_padding(shape.size()) || elements_of(window) > few) return false;
   for (std::size_t k = 0; k < shape.size(); ++k) {
     const bool one = windows_in(shape[k], window.extents[k], window.strides[k]) == 1;
     if (window.strides[k] != window.extents[k] && !one) return false;
@@ -210,53 +210,53 @@ Split split_by(const Shape& shape, const Window& window) {
 
 // The bools of all elements of a window, one array for each in row-major order, as one array of windows by
 // elements.
-Value side_by_side(std::vector<Value> places, const Window& window) {
+Value side_by_side(std::vector<Value> elements, const Window& window) {
   for (std::size_t k = window.extents.size(); k-- > 0;) {
     const auto extent = static_cast<std::size_t>(window.extents[k]);
     if (extent == 1) continue;
     std::vector<Value> wider;
-    for (std::size_t i = 0; i < places.size(); i += extent) {
+    for (std::size_t i = 0; i < elements.size(); i += extent) {
       std::vector<Value> line;
       for (std::size_t j = i; j < i + extent; ++j) {
-        Shape shape = places[j].shape();
+        Shape shape = elements[j].shape();
         shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(k) + 1, 1);
-        line.push_back(ops::reshape(places[j], shape));
+        line.push_back(ops::reshape(elements[j], shape));
       }
       wider.push_back(ops::concatenate(line, static_cast<std::int64_t>(k) + 1));
     }
-    places = std::move(wider);
+    elements = std::move(wider);
   }
-  return places[0];
+  return elements[0];
 }
 
 // The coordinates of element `number` of a window, in row-major order.
-Ints place_of(const Window& window, std::int64_t number) {
-  Ints place(window.extents.size());
-  for (std::size_t k = place.size(); k-- > 0; number /= window.extents[k])
-    place[k] = number % window.extents[k];
-  return place;
+Ints offset_of(const Window& window, std::int64_t number) {
+  Ints offset(window.extents.size());
+  for (std::size_t k = offset.size(); k-- > 0; number /= window.extents[k])
+    offset[k] = number % window.extents[k];
+  return offset;
 }
 
 // That element of all windows.
-Value at_place(Value x, const Window& window, const Ints& place) {
-  Shape end = place;
+Value at_offset(Value x, const Window& window, const Ints& offset) {
+  Shape end = offset;
   for (std::size_t k = 0; k < end.size(); ++k)
     end[k] += (windows_in(x.shape()[k], window.extents[k], window.strides[k]) - 1) * window.strides[k] + 1;
-  return ops::slice(x, place, end, window.strides);
+  return ops::slice(x, offset, end, window.strides);
 }
 
 // The tangent of maxima of windows that lie side by side.
 Value tangent_of_few(Value x, Value tangent, const Window& window) {
-  const std::int64_t places = places_of(window);
-  Value greatest = at_place(x, window, place_of(window, 0));
+  const std::int64_t elements = elements_of(window);
+  Value greatest = at_offset(x, window, offset_of(window, 0));
   std::vector<Value> later;  // is an element greater than those before it?
-  for (std::int64_t i = 1; i < places; ++i) {
-    const Value next = at_place(x, window, place_of(window, i));
+  for (std::int64_t i = 1; i < elements; ++i) {
+    const Value next = at_offset(x, window, offset_of(window, i));
     later.push_back(is_greater(greatest, next));
-    if (i + 1 < places) greatest = ops::select_n(later.back(), greatest, next);
+    if (i + 1 < elements) greatest = ops::select_n(later.back(), greatest, next);
   }
   // The last one that is greater than all before it has it.
-  std::vector<Value> has(static_cast<std::size_t>(places), later.back());
+  std::vector<Value> has(static_cast<std::size_t>(elements), later.back());
   Value after = later.back();
   for (std::size_t i = has.size() - 1; i-- > 0;) {
     const Value none = ops::logical_not(after);
@@ -272,17 +272,17 @@ Value tangent_of_few(Value x, Value tangent, const Window& window) {
 
 // Without padding a position is that of the window's first element and an offset within the window: all
 // elements of the window, in row-major order, one after another.
-Value first_of_few(const ValueAndPosition& x, const Window& window, std::int64_t places) {
+Value first_of_few(const ValueAndPosition& x, const Window& window, std::int64_t elements) {
   const Shape& shape = x.value.shape();
   const Ints none(shape.size(), 0);
-  const Value corner = at_place(x.position, window, none);
-  Value greatest = at_place(x.value, window, none);
+  const Value corner = at_offset(x.position, window, none);
+  Value greatest = at_offset(x.value, window, none);
   Value offset = ops::full_like(corner, 0.0);
-  for (std::int64_t i = 1; i < places; ++i) {
-    const Ints place = place_of(window, i);
+  for (std::int64_t i = 1; i < elements; ++i) {
+    const Ints element = offset_of(window, i);
     std::int64_t step = 0;
-    for (std::size_t k = 0; k < shape.size(); ++k) step = step * shape[k] + place[k];
-    const Value next = at_place(x.value, window, place);
+    for (std::size_t k = 0; k < shape.size(); ++k) step = step * shape[k] + element[k];
+    const Value next = at_offset(x.value, window, element);
     const Value later = is_greater(greatest, next);
     greatest = ops::select_n(later, greatest, next);
     offset = ops::select_n(later, offset, ops::full_like(corner, static_cast<double>(step)));
@@ -296,8 +296,8 @@ Value first_maxima(Value x, const Window& window) {
   const DType index = size <= std::numeric_limits<std::int32_t>::max() ? i32 : i64;
   ValueAndPosition at{x, ops::reshape(ops::iota(emitter, Type(index, {size}), 0), x.shape())};
   const bool padded = window.padding != no_padding(x.rank());
-  const std::int64_t places = places_of(window);
-  if (!padded && places <= few) return first_of_few(at, window, places);
+  const std::int64_t elements = elements_of(window);
+  if (!padded && elements <= few) return first_of_few(at, window, elements);
   if (padded) {
     IntLists config;
     for (const Ints& entry : window.padding) config.push_back({entry[0], entry[1], 0});
@@ -316,7 +316,7 @@ Derivatives jvp_max(JvpContext& c) {
   const Value tangent = *c.tangent(0);
   if (c.result().type().size() == 0) return sum_of_none(tangent, c.result().type());
   const Window window = window_of(c.op());
-  if (places_of(window) > 1 && lie_side_by_side(c.primal(0).shape(), window))
+  if (elements_of(window) > 1 && lie_side_by_side(c.primal(0).shape(), window))
     return tangent_of_few(c.primal(0), tangent, window);
   const Value position = first_maxima(c.primal(0), window);
   return ops::take(ops::reshape(tangent, {tangent.type().size()}), position, 0, "drop");

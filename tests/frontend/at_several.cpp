@@ -151,7 +151,7 @@ TEST_CASE("misuse of several indices") {
   refused(error_of([&] {
             (void)x.at({i, i}).set(ones({2, 1}, f32));
           }),
-          "broadcast to the place, [2] of f32[5,3]", __LINE__ - 2);
+          "broadcast to the indexed shape, [2] of f32[5,3]", __LINE__ - 2);
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ mutation("G3", "a backward call is never done again", BACKWARD,
          "|| !detector.expects(known->tokens)) return false;", "|| detector.expects(known->tokens)) return false;",
          programs=LAZY)
 mutation("G3", "a tape that hangs together otherwise is taken for the one that was learned", BACKWARD,
-         "if (place != edge.target) return false;", "if (place->is_leaf() != edge.target->is_leaf()) return false;",
+         "if (target != edge.target) return false;", "if (target->is_leaf() != edge.target->is_leaf()) return false;",
          programs=LAZY)
 mutation("G3", "two leaves that are one are taken for two", BACKWARD,
          "        if (leaves[i]->first_key == leaves[k]->first_key) return false;",
@@ -156,9 +156,9 @@ mutation("G4", "a known call is told without its operands' types", "src/frontend
          "if (types[i] != operands[i].tensor->type().identity()) return false;",
          "if (operands[i].tensor->type().identity() == nullptr) return false;", programs=LAZY)
 mutation("G3", "a known call is told without what requires a gradient", CALL,
-         "if ((c.grad_mode ? grads : 0) != place.grads || values", "if (values", programs=LAZY)
+         "if ((c.grad_mode ? grads : 0) != known.grads || values", "if (values", programs=LAZY)
 mutation("G3", "a known call is recorded where nothing is", CALL,
-         "if ((c.grad_mode ? grads : 0) != place.grads || values", "if (grads != place.grads || values", programs=LAZY)
+         "if ((c.grad_mode ? grads : 0) != known.grads || values", "if (grads != known.grads || values", programs=LAZY)
 mutation("G3", "the node of a known call does not know what was written to", CALL,
          "*version++ = tensor.version();", "*version++ = 0 * tensor.version();", programs=LAZY)
 mutation("G3", "the node of a known call saves operands for results", CALL,

@@ -84,13 +84,13 @@ std::string around(const Geometry& g, const std::vector<Reduction>& reductions, 
     const std::string a = "a" + std::to_string(k);
     if (g.lanes == 1) continue;
     if (!g.rows) {
-      text += "  " + a + " = together::columns_fold(" + a + ", " + reductions[k].function + "(), " + at_once +
-              "u);\n";
+      text += "  " + a + " = together::columns_reduce(" + a + ", " + reductions[k].function + "(), " +
+              at_once + "u);\n";
     } else if (g.lanes <= 32) {
-      text += "  " + a + " = together::lanes_fold(" + a + ", " + reductions[k].function + "(), " + lanes +
+      text += "  " + a + " = together::warp_reduce(" + a + ", " + reductions[k].function + "(), " + lanes +
               "u);\n";
     } else {
-      text += "  " + a + " = together::block_fold(" + a + ", " + reductions[k].function + "(), " +
+      text += "  " + a + " = together::block_reduce(" + a + ", " + reductions[k].function + "(), " +
               reductions[k].none() + ");\n";
     }
   }

@@ -185,10 +185,10 @@ void RowsKernel::write_reduced(Index i) {
   const std::string a = "a" + std::to_string(i);
   std::string reduced = a;
   if (rows_.lanes > 32) {
-    reduced = "together::block_fold(" + a + ", " + reduction.function + "(), " + reduction.none() + ")";
+    reduced = "together::block_reduce(" + a + ", " + reduction.function + "(), " + reduction.none() + ")";
   } else if (rows_.lanes > 1) {
-    reduced =
-        "together::lanes_fold(" + a + ", " + reduction.function + "(), " + std::to_string(rows_.lanes) + "u)";
+    reduced = "together::warp_reduce(" + a + ", " + reduction.function + "(), " +
+              std::to_string(rows_.lanes) + "u)";
   }
   const std::string all = writer_.define(reduction.accumulator, reduced);
   std::string value = reduction.get(all);

@@ -43,7 +43,7 @@ BufferRef append_check(Plan& plan, const Matrices& x, BufferRef from, const Plan
                            "    for (u64 i = thread_index(); i < size; i += 256u) {\n"
                            "      if (bad_of(value(x[b * size + i]))) any = 1;\n"
                            "    }\n"
-                           "    any = together::block_fold(any, monoid::any<u32>(), 0u);\n"
+                           "    any = together::block_reduce(any, monoid::any<u32>(), 0u);\n"
                            "    if (thread_index() == 0) bad[b] = (i32)any;\n"
                            "  }\n}\n";
   const BufferRef bad = take_scratch(plan, static_cast<std::size_t>(x.count) * sizeof(std::int32_t));

@@ -50,7 +50,7 @@ std::string begin_of(const PlanRequest& request, const Lines& lines) {
   const std::string k = lines.reverse ? "(" + text_of(lines.extent - 1) + " - k)" : "k";
   std::string text = "typedef " + std::string(memory_name(request.in[0].dtype())) + " element_t;\n";
   text += "typedef " + std::string(value_name(request.in[0].dtype())) + " value_t;\n";
-  text += "typedef " + monoid_of(request) + " fold_t;\n";
+  text += "typedef " + monoid_of(request) + " monoid_t;\n";
   text += "FN u64 place(u64 line, u64 k) { return (line / " + text_of(lines.inner) + " * " +
           text_of(lines.extent) + " + " + k + ") * " + text_of(lines.inner) + " + line % " +
           text_of(lines.inner) + "; }\n";
@@ -66,7 +66,8 @@ Plan by_threads(const PlanRequest& request, const Lines& lines) {
       text_of(count) + "; line += (u64)grid_x() * 256u) {\n    value_t sum = value(x[place(line, 0)]);\n" +
       "    store(y[place(line, 0)], sum);\n#pragma unroll 4\n    for (u64 k = 1; k < " +
       text_of(lines.extent) +
-      "; ++k) {\n      sum = fold_t()(sum, value(x[place(line, k)]));\n      store(y[place(line, k)], sum);\n"
+      "; ++k) {\n      sum = monoid_t()(sum, value(x[place(line, k)]));\n      store(y[place(line, k)], "
+      "sum);\n"
       "    }\n  }\n}\n";
   Plan plan;
   plan.supported = true;
@@ -96,7 +97,7 @@ Plan by_blocks(const PlanRequest& request, const Lines& lines) {
   Plan plan;
   plan.supported = true;
   std::vector<Argument> arguments{argument(operand(0)), argument(result())};
-  std::string before = "  value_t carry = fold_t::none();\n";
+  std::string before = "  value_t carry = monoid_t::none();\n";
   if (parts > 1) {
     const std::size_t size = std::max<std::size_t>(size_of(request.in[0].dtype()), 4);
     plan.scratch_bytes = aligned(static_cast<std::size_t>(count * parts) * size);
@@ -104,13 +105,13 @@ Plan by_blocks(const PlanRequest& request, const Lines& lines) {
     text +=
         "extern \"C\" __global__ void __launch_bounds__(256) ENTRY(const element_t* __restrict__ x, value_t* "
         "__restrict__ sums) {\n" +
-        loop + "  value_t sum = fold_t::none();\n";
+        loop + "  value_t sum = monoid_t::none();\n";
     // A thread's elements lie beside each other, so that equals and NaNs keep their order.
     text +=
         "  for (u64 at = first; at < last; at += 256u) {\n    value_t all;\n"
         "    const u64 k = at + thread_index();\n"
-        "    together::block_scan(k < last ? value(x[place(line, k)]) : fold_t::none(), fold_t(), "
-        "fold_t::none(), all);\n    sum = fold_t()(sum, all);\n  }\n"
+        "    together::block_scan(k < last ? value(x[place(line, k)]) : monoid_t::none(), monoid_t(), "
+        "monoid_t::none(), all);\n    sum = monoid_t()(sum, all);\n  }\n"
         "  if (thread_index() == 0) sums[line * " +
         text_of(parts) + " + block_y()] = sum;\n  }\n}\n";
     plan.steps.emplace_back(launch_of(request, std::move(text), blocks, static_cast<std::uint32_t>(parts),
@@ -118,7 +119,7 @@ Plan by_blocks(const PlanRequest& request, const Lines& lines) {
     before +=
         "  {\n    value_t all;\n    const u64 k = thread_index();\n    together::block_scan(k < block_y() ? "
         "sums[line * " +
-        text_of(parts) + " + k] : fold_t::none(), fold_t(), fold_t::none(), carry);\n  }\n";
+        text_of(parts) + " + k] : monoid_t::none(), monoid_t(), monoid_t::none(), carry);\n  }\n";
     arguments.push_back(argument(scratch(0)));
   }
   std::string text = begin;
@@ -128,9 +129,10 @@ Plan by_blocks(const PlanRequest& request, const Lines& lines) {
       std::string(parts > 1 ? ", const value_t* __restrict__ sums" : "") + ") {\n" + loop + before +
       "  for (u64 at = first; at < last; at += 256u) {\n    const u64 k = at + thread_index();\n    value_t "
       "all;\n"
-      "    const value_t sum = together::block_scan(k < last ? value(x[place(line, k)]) : fold_t::none(), "
-      "fold_t(), fold_t::none(), all);\n    if (k < last) store(y[place(line, k)], fold_t()(carry, sum));\n"
-      "    carry = fold_t()(carry, all);\n  }\n  }\n}\n";
+      "    const value_t sum = together::block_scan(k < last ? value(x[place(line, k)]) : monoid_t::none(), "
+      "monoid_t(), monoid_t::none(), all);\n    if (k < last) store(y[place(line, k)], monoid_t()(carry, "
+      "sum));\n"
+      "    carry = monoid_t()(carry, all);\n  }\n  }\n}\n";
   plan.steps.emplace_back(
       launch_of(request, std::move(text), blocks, static_cast<std::uint32_t>(parts), std::move(arguments)));
   return plan;

@@ -146,7 +146,7 @@ void add_runs(Plan& plan, const PlanRequest& request, const ScatterShape& p, con
 #pragma unroll 4
     for (u64 k = from + lane; k < end; k += 32u)
       sum = op::add(sum, value(updates[of_update(line, order[base + k])]));
-    sum = together::lanes_fold(sum, monoid::sum<value_t>(), 32u);
+    sum = together::warp_reduce(sum, monoid::sum<value_t>(), 32u);
     if (lane == 0 && from < end) {
       element_t& to = y[of_x(line, place)];
       store(to, op::add(value(to), sum));

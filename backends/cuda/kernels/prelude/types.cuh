@@ -226,27 +226,27 @@ FN T lane_up(T x, u32 by) {
 #endif
 // f over the values of `lanes` neighbours (a power of two up to 32), the same in each of them.
 template <class T, class F>
-FN T lanes_fold(T x, F f, u32 lanes) {
+FN T warp_reduce(T x, F f, u32 lanes) {
   for (u32 mask = lanes / 2; mask > 0; mask /= 2) x = f(x, lane_xor(x, mask));
   return x;
 }
 // f over the values of a block's threads, the same in each of them; threads are a multiple of 32.
 template <class T, class F>
-FN T block_fold(T x, F f, T identity) {
+FN T block_reduce(T x, F f, T identity) {
   alignas(16) SHARED u8 memory[32 * sizeof(T)];
   T* const of_warp = reinterpret_cast<T*>(memory);
-  x = lanes_fold(x, f, 32);
+  x = warp_reduce(x, f, 32);
   if (block_threads() == 32) return x;
   barrier();
   if (thread_index() % 32 == 0) of_warp[thread_index() / 32] = x;
   barrier();
   const u32 lane = thread_index() % 32;
-  return lanes_fold(lane < block_threads() / 32 ? of_warp[lane] : identity, f, 32);
+  return warp_reduce(lane < block_threads() / 32 ? of_warp[lane] : identity, f, 32);
 }
 // f over the values of threads whose indices are equal modulo `width`, in their order, for the first `width`
 // threads of at most 256.
 template <class T, class F>
-FN T columns_fold(T x, F f, u32 width) {
+FN T columns_reduce(T x, F f, u32 width) {
   alignas(16) SHARED u8 memory[256 * sizeof(T)];
   T* const of_thread = reinterpret_cast<T*>(memory);
   barrier();
