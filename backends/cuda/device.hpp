@@ -57,20 +57,20 @@ struct Memory {
   std::size_t bytes = 0;
 };
 
-/// Where the places of a plan are in one run.
+/// The addresses of the buffers of a plan in one run.
 struct Bindings {
   std::span<const Memory> operands;
   std::span<const Memory> results;
   Memory scratch;
 
-  /// All of what the place is in, from the place on.
-  Memory memory(const BufferRef& place) const {
-    const Memory& whole = place.kind == BufferRef::Kind::operand  ? operands[place.index]
-                          : place.kind == BufferRef::Kind::result ? results[place.index]
-                                                                  : scratch;
-    return {whole.at + place.offset, whole.bytes - place.offset};
+  /// The rest of the buffer from that offset on.
+  Memory memory(const BufferRef& ref) const {
+    const Memory& whole = ref.kind == BufferRef::Kind::operand  ? operands[ref.index]
+                          : ref.kind == BufferRef::Kind::result ? results[ref.index]
+                                                                : scratch;
+    return {whole.at + ref.offset, whole.bytes - ref.offset};
   }
-  std::byte* at(const BufferRef& place) const { return memory(place).at; }
+  std::byte* at(const BufferRef& ref) const { return memory(ref).at; }
 };
 
 /// How often a device was asked for what costs time.
@@ -159,7 +159,7 @@ class Device {
 
   /// What the ranks of a new communicator agree on.
   virtual CommunicatorKey communicator_id() = 0;
-  /// This device's place in it. Returns when all ranks have come.
+  /// This device's rank in it. Returns when all ranks have come.
   virtual void* join(const CommunicatorKey& id, int rank, int ranks) = 0;
   virtual void leave(void* communicator) noexcept = 0;
 

@@ -39,11 +39,11 @@ struct BoostEdgeAt {  // edge number -> edge
 };
 struct BoostOutEdgeAt {  // index in the list of out-edges -> edge
   const BoostGraph* graph = nullptr;
-  BoostEdge operator()(std::uint32_t place) const;
+  BoostEdge operator()(std::uint32_t position) const;
 };
 struct BoostAdjacentAt {
   const BoostGraph* graph = nullptr;
-  std::uint32_t operator()(std::uint32_t place) const;
+  std::uint32_t operator()(std::uint32_t position) const;
 };
 /// All properties of a vertex or edge, which has none: boost::copy_graph asks for them.
 template <class Key>
@@ -95,8 +95,8 @@ class BoostGraph {
     in_first_.push_back(edges);
     for (std::size_t v = 1; v < out_first_.size(); ++v) out_first_[v] += out_first_[v - 1];
     out_edges_.resize(edges);
-    std::vector<std::uint32_t> place(out_first_.begin(), out_first_.end() - 1);
-    for (std::uint32_t e = 0; e < edges; ++e) out_edges_[place[sources_[e]]++] = e;
+    std::vector<std::uint32_t> position(out_first_.begin(), out_first_.end() - 1);
+    for (std::uint32_t e = 0; e < edges; ++e) out_edges_[position[sources_[e]]++] = e;
   }
 
   const Graph& graph() const { return graph_; }
@@ -134,7 +134,7 @@ class BoostGraph {
     return {out_first_[v], out_first_[v + 1]};
   }
   /// Number of the edge at that index.
-  std::uint32_t out_edge_number(std::uint32_t place) const { return out_edges_[place]; }
+  std::uint32_t out_edge_number(std::uint32_t position) const { return out_edges_[position]; }
   /// The numbers of a vertex's in-edges: the first, and one past the last.
   std::pair<std::uint32_t, std::uint32_t> in_numbers(Vertex v) const {
     if (v < first_operation_) return {0, 0};
@@ -154,11 +154,11 @@ class BoostGraph {
 inline detail::BoostEdge detail::BoostEdgeAt::operator()(std::uint32_t number) const {
   return graph->edge(number);
 }
-inline detail::BoostEdge detail::BoostOutEdgeAt::operator()(std::uint32_t place) const {
-  return graph->edge(graph->out_edge_number(place));
+inline detail::BoostEdge detail::BoostOutEdgeAt::operator()(std::uint32_t position) const {
+  return graph->edge(graph->out_edge_number(position));
 }
-inline std::uint32_t detail::BoostAdjacentAt::operator()(std::uint32_t place) const {
-  return graph->edge(graph->out_edge_number(place)).target;
+inline std::uint32_t detail::BoostAdjacentAt::operator()(std::uint32_t position) const {
+  return graph->edge(graph->out_edge_number(position)).target;
 }
 
 }  // namespace tidu

@@ -122,17 +122,17 @@ HookList::Position HookList::add(std::shared_ptr<Entry> entry) {
   std::shared_ptr<const Hooks> before;  // destroyed after the lock is released, since its contents may run
                                         // any code
   const std::lock_guard<std::mutex> lock(mutex_);
-  const Position place{entry->slot, added_++};
-  entries_.emplace(place, std::move(entry));
+  const Position position{entry->slot, added_++};
+  entries_.emplace(position, std::move(entry));
   before.swap(made_);
-  return place;
+  return position;
 }
 
-void HookList::remove(Position place) {
+void HookList::remove(Position position) {
   std::shared_ptr<const Hooks> before;
   std::shared_ptr<Entry> entry;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto at = entries_.find(place);
+  const auto at = entries_.find(position);
   if (at == entries_.end()) return;
   at->second->removed.store(true, std::memory_order_release);
   entry = std::move(at->second);
@@ -145,7 +145,7 @@ std::shared_ptr<const HookList::Hooks> HookList::snapshot() {
   if (made_ == nullptr && !entries_.empty()) {
     auto hooks = std::make_shared<Hooks>();
     hooks->reserve(entries_.size());
-    for (const auto& [place, entry] : entries_) hooks->push_back(entry);
+    for (const auto& [position, entry] : entries_) hooks->push_back(entry);
     made_ = std::move(hooks);
   }
   return made_;
@@ -214,10 +214,10 @@ HookHandle add_hook(TraceRef trace, HookKind kind, std::uint32_t slot, UntypedHo
   entry->slot = slot;
   entry->hook = std::move(hook);
   const std::shared_ptr<HookList> list = node->extension_or_make().hooks_or_make();
-  const HookList::Position place = list->add(std::move(entry));
+  const HookList::Position position = list->add(std::move(entry));
   // The node may be gone by the time the hook is removed.
-  return HookHandle([hooks = std::weak_ptr<HookList>(list), place] {
-    if (const auto held = hooks.lock()) held->remove(place);
+  return HookHandle([hooks = std::weak_ptr<HookList>(list), position] {
+    if (const auto held = hooks.lock()) held->remove(position);
   });
 }
 

@@ -38,7 +38,7 @@ bool same(const CacheEntry& entry, const Call& call, std::span<const Input> oper
 // An entry may be in one of several slots. With one slot, two operations of a loop would often evict each
 // other, and be built again each time.
 constexpr std::size_t ways = 4;
-CacheEntry* places_of(const Context& c, const Call& call, std::span<const Input> operands) {
+CacheEntry* entries_of(const Context& c, const Call& call, std::span<const Input> operands) {
   return &c.cache[home(call, operands) & ~(ways - 1)];
 }
 
@@ -47,7 +47,7 @@ CacheEntry* find(Context& c, const Call& call, std::span<const Input> operands) 
   // The executor may have been assigned to, and is another one then.
   if (c.cpu != nullptr && c.cpu->id() != c.cache_of) [[unlikely]]
     c.empty_cache();
-  CacheEntry* const set = places_of(c, call, operands);
+  CacheEntry* const set = entries_of(c, call, operands);
   for (std::size_t i = 0; i < ways; ++i)
     if (same(set[i], call, operands)) return set + i;
   return nullptr;
@@ -55,12 +55,12 @@ CacheEntry* find(Context& c, const Call& call, std::span<const Input> operands) 
 
 CacheEntry* keep(const Context& c, const Call& call, std::span<const Input> operands, CacheEntry&& entry) {
   static thread_local std::size_t replaced = 0;
-  CacheEntry* const set = places_of(c, call, operands);
-  CacheEntry* place =
+  CacheEntry* const set = entries_of(c, call, operands);
+  CacheEntry* slot =
       std::find_if(set, set + ways, [](const CacheEntry& other) { return other.name == nullptr; });
-  if (place == set + ways) place = set + replaced++ % ways;
-  *place = std::move(entry);
-  return place;
+  if (slot == set + ways) slot = set + replaced++ % ways;
+  *slot = std::move(entry);
+  return slot;
 }
 
 std::vector<Type> input_types(std::span<const Input> operands) {
@@ -221,15 +221,15 @@ void record(Context& c, const eager::RecordedGraph& graph, std::span<const Input
 Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildMany& build, const Call& call,
                    Where where) {
   // Operations get the user's source location: the operations that the function emits have none.
-  class Placed final : public Emitter {
+  class Located final : public Emitter {
    public:
-    Placed(GraphBuilder& builder, Where place) : builder_(builder), place_(place) {}
+    Located(GraphBuilder& builder, Where location) : builder_(builder), location_(location) {}
     Type type_of(ValueId id) const override { return builder_.type_of(id); }
     Values emit(const Op& op, std::span<const Value> values, Where) override {
-      return move(builder_.emit(op, back(values), place_));
+      return move(builder_.emit(op, back(values), location_));
     }
     Value emit_one(const Op& op, std::span<const Value> values, Where) override {
-      return {this, builder_.emit_one(op, back(values), place_).id()};
+      return {this, builder_.emit_one(op, back(values), location_).id()};
     }
     const PrimitiveSet& primitives() const override { return builder_.primitives(); }
 
@@ -244,10 +244,10 @@ Values emit_traced(Tracer& tracer, std::span<const Input> operands, const BuildM
       return values;
     }
     GraphBuilder& builder_;
-    Where place_;
+    Where location_;
     std::vector<Value> buffer_;
   };
-  Placed emitter(tracer.builder, where);
+  Located emitter(tracer.builder, where);
   try {
     std::vector<Value> values;
     for (const Input& operand : operands) {

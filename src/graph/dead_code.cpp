@@ -53,7 +53,7 @@ struct Holder {
   std::vector<bool> needed{};  // by binding
   std::vector<std::uint32_t> binding_of_result{};
   std::vector<std::unique_ptr<Inside>> graphs{};
-  std::vector<HeldAt> places{};
+  std::vector<HeldAt> holders{};
   std::unique_ptr<Cut> cut{};
 };
 
@@ -198,9 +198,9 @@ class Reading {
     inside.read[id] = true;
     values_.emplace_back(&inside, id);
   }
-  void read_operands(const RegionBinding& binding, const Holder::HeldAt& place) {
-    const Operation operation = place.in->graph.operation(place.operation);
-    for (const std::size_t i : binding.operands) read(*place.in, operation.input(i));
+  void read_operands(const RegionBinding& binding, const Holder::HeldAt& held_at) {
+    const Operation operation = held_at.in->graph.operation(held_at.operation);
+    for (const std::size_t i : binding.operands) read(*held_at.in, operation.input(i));
   }
 
   void follow(Holder& holder, std::uint32_t binding) {
@@ -209,7 +209,7 @@ class Reading {
       Inside& inside = *holder.graphs[port.graph];
       read(inside, inside.graph.outputs()[port.index]);
     }
-    for (const Holder::HeldAt& place : holder.places) read_operands(needed, place);
+    for (const Holder::HeldAt& held_at : holder.holders) read_operands(needed, held_at);
   }
   void follow(Inside& inside, ValueId id) {
     const GraphData& g = inside.graph.data();
@@ -230,9 +230,9 @@ class Reading {
     }
     Holder& below = *found;
     if (fresh) {
-      below.places.push_back({&inside, producer});
+      below.holders.push_back({&inside, producer});
       for (std::size_t s = 0; s < below.region_bindings.size(); ++s) {
-        if (below.needed[s]) read_operands(below.region_bindings[s], below.places.back());
+        if (below.needed[s]) read_operands(below.region_bindings[s], below.holders.back());
       }
       begin(below);
     }

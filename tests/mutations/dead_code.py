@@ -10,10 +10,10 @@ def fault(*what):
 
 fault("a carry that is only read inside is left out", UNREAD,
       "      need(*inside.holder, inside.binding_of[id]);\n", "")
-fault("what is needed of an op is not read by its later places", UNREAD,
-      "if (below.needed[s]) read_operands(below.region_bindings[s], below.places.back());", "(void)s;")
-fault("what is needed later is not read by earlier places", UNREAD,
-      "    for (const Holder::HeldAt& place : holder.places) read_operands(needed, place);\n", "")
+fault("what is needed of an op is not read by its later holders", UNREAD,
+      "if (below.needed[s]) read_operands(below.region_bindings[s], below.holders.back());", "(void)s;")
+fault("what is needed later is not read by earlier holders", UNREAD,
+      "    for (const Holder::HeldAt& held_at : holder.holders) read_operands(needed, held_at);\n", "")
 fault("what ends a loop is not needed", UNREAD, "      if (holder.region_bindings[s].always) need(holder, s);\n",
       "      (void)s;\n")
 fault("what has effects is cut", UNREAD, "op.primitive->region_bindings != nullptr && !op.impure",

@@ -84,17 +84,17 @@ class Operands {
   const T& operator[](std::size_t i) const { return data_[i]; }
 
  private:
-  T* place() { return reinterpret_cast<T*>(small_); }
+  T* inline_storage() { return reinterpret_cast<T*>(small_); }
   void clear() noexcept {
     std::destroy_n(data_, size_);
-    if (data_ != place()) std::allocator<T>().deallocate(data_, capacity_);
-    data_ = place();
+    if (data_ != inline_storage()) std::allocator<T>().deallocate(data_, capacity_);
+    data_ = inline_storage();
     size_ = 0;
     capacity_ = in_place;
   }
   void take(Operands& other) noexcept {
-    if (other.data_ != other.place()) {
-      data_ = std::exchange(other.data_, other.place());
+    if (other.data_ != other.inline_storage()) {
+      data_ = std::exchange(other.data_, other.inline_storage());
       capacity_ = std::exchange(other.capacity_, in_place);
     } else {
       std::uninitialized_move_n(other.data_, other.size_, data_);
@@ -106,13 +106,13 @@ class Operands {
     T* grown = std::allocator<T>().allocate(capacity);
     std::uninitialized_move_n(data_, size_, grown);
     std::destroy_n(data_, size_);
-    if (data_ != place()) std::allocator<T>().deallocate(data_, capacity_);
+    if (data_ != inline_storage()) std::allocator<T>().deallocate(data_, capacity_);
     data_ = grown;
     capacity_ = capacity;
   }
 
   alignas(T) std::byte small_[in_place * sizeof(T)];
-  T* data_ = place();
+  T* data_ = inline_storage();
   std::size_t size_ = 0;
   std::size_t capacity_ = in_place;
 };

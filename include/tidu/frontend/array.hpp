@@ -92,8 +92,8 @@ struct Index {
   Where where;         ///< where it stands in the user's program
   /// From any integer type.
   template <class T>
-  requires std::is_integral_v<T> Index(T position, Where place = Where::current())
-      : value(static_cast<std::int64_t>(position)), where(place) {}
+  requires std::is_integral_v<T> Index(T position, Where location = Where::current())
+      : value(static_cast<std::int64_t>(position)), where(location) {}
 };
 
 /// Positions along an axis as an Array, and their source location. It borrows the Array.
@@ -101,8 +101,8 @@ class Indices {
  public:
   /// Integers, of any shape; or, where at() takes them, bools.
   template <class T>
-  requires std::is_same_v<T, Array> Indices(const T& array, Where place = Where::current())
-      : array_(&array), where_(place) {}
+  requires std::is_same_v<T, Array> Indices(const T& array, Where location = Where::current())
+      : array_(&array), where_(location) {}
   const Array& array() const { return *array_; }
   Where where() const { return where_; }
 
@@ -128,41 +128,41 @@ class Subscript {
   /// The source location of a subscript. It converts from a Where alone, so that {} is none.
   struct Here {
     /// That location.
-    Here(Where place) : where(place) {}
+    Here(Where location) : where(location) {}
     Where where;  ///< it
   };
   /// {}: a whole axis, as : in Python.
-  Subscript(Here place = Where::current()) : place_(place) {}
+  Subscript(Here location = Where::current()) : location_(location) {}
   /// {start, stop} and {start, stop, step}, {} where Python has nothing. {start} is the position start.
   Subscript(std::optional<std::int64_t> start, std::optional<std::int64_t> stop, std::int64_t step = 1,
-            Here place = Where::current())
-      : part_{start, stop, step}, place_(place) {}
+            Here location = Where::current())
+      : part_{start, stop, step}, location_(location) {}
   /// Such a part.
-  Subscript(const Slice& part, Here place = Where::current()) : part_(part), place_(place) {}
+  Subscript(const Slice& part, Here location = Where::current()) : part_(part), location_(location) {}
   /// A position, of any integer.
   template <class T>
-  requires std::is_integral_v<T> Subscript(T position, Here place = Where::current())
-      : kind_(Kind::position), part_{static_cast<std::int64_t>(position), {}, 1}, place_(place) {}
+  requires std::is_integral_v<T> Subscript(T position, Here location = Where::current())
+      : kind_(Kind::position), part_{static_cast<std::int64_t>(position), {}, 1}, location_(location) {}
   /// Integers, of any shape.
   template <class T>
-  requires std::is_same_v<T, Array> Subscript(const T& array, Here place = Where::current())
-      : kind_(Kind::indices), array_(&array), place_(place) {}
+  requires std::is_same_v<T, Array> Subscript(const T& array, Here location = Where::current())
+      : kind_(Kind::indices), array_(&array), location_(location) {}
   /// An axis of one element.
-  Subscript(NewAxis, Here place = Where::current()) : kind_(Kind::new_axis), place_(place) {}
+  Subscript(NewAxis, Here location = Where::current()) : kind_(Kind::new_axis), location_(location) {}
   /// The axes that are left.
-  Subscript(Ellipsis, Here place = Where::current()) : kind_(Kind::other_axes), place_(place) {}
+  Subscript(Ellipsis, Here location = Where::current()) : kind_(Kind::other_axes), location_(location) {}
 
   Kind kind() const { return kind_; }
   const Slice& part() const { return part_; }
   std::int64_t position() const { return *part_.start; }
   const Array& array() const { return *array_; }
-  Where where() const { return place_.where; }
+  Where where() const { return location_.where; }
 
  private:
   Kind kind_ = Kind::part;
   Slice part_;
   const Array* array_ = nullptr;
-  Here place_;
+  Here location_;
 };
 
 /// The options of backward(): those of eager::backward, of which `accumulate` is always on.
