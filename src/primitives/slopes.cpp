@@ -159,29 +159,36 @@ Value slope_of_reciprocal(Value x, Value z) {
 
 namespace {
 
+Value is_finite_and_nonzero(Value x) {
+  const Value finite = is_finite_number(x);
+  return ops::logical_and(finite, ops::ne(x, like(x, 0.0)));
+}
+
 // factor x^(y-1). The difference y - 1 is exact where y is 1/2 or more. Below, its error times ln x would be
 // that of the power, some 100 units in the last place, so the power is x^y / x there. If y < 0 that is the
 // product of two halves, since x^y may be subnormal where x^y / x times a factor is not. Where x is 0,
 // infinite or NaN the power is x^(y-1), and x where y is 0.
 Value scaled_power_below(Value x, Value y, Value factor) {
   const Value zero = like(y, 0.0), one = like(y, 1.0);
-  const Value ordinary = ops::logical_and(is_finite_number(x), ops::ne(x, like(x, 0.0)));
+  const Value ordinary = is_finite_and_nonzero(x);
   const Value part = real_part_of(y);
   const Value by_quotient = ops::logical_and(ordinary, ops::lt(part, like(part, 0.5)));
   const Value by_halves = ops::logical_and(by_quotient, ops::lt(part, like(part, 0.0)));
-  const Value whole = ops::select_n(ops::eq(y, zero), y - one, one);
+  const Value is_zero = ops::eq(y, zero), whole = ops::select_n(is_zero, y - one, one);
   const Value divided = ops::select_n(by_halves, y, like(y, 0.5) * y);
   const Value power = ops::pow(x, ops::select_n(by_quotient, whole, divided));
-  const Value quotient = ops::multiply_no_nan(factor, power) / ops::select_n(by_quotient, one, x);
+  const Value divisor = ops::select_n(by_quotient, one, x);
+  const Value quotient = ops::multiply_no_nan(factor, power) / divisor;
   return ops::multiply_no_nan(quotient, ops::select_n(by_halves, one, power));
 }
 
 // y (y - 1) x^(y-2), of the slope y x^(y-1): the difference y - 2 is exact where y is 1 or more.
 Value second_slope_of_pow(Value x, Value y, Value slope) {
   const Value one = like(y, 1.0), part = real_part_of(y), below = y - one;
-  const Value ordinary = ops::logical_and(is_finite_number(x), ops::ne(x, like(x, 0.0)));
+  const Value ordinary = is_finite_and_nonzero(x);
   const Value by_quotient = ops::logical_and(ordinary, ops::lt(part, like(part, 1.0)));
-  const Value quotient = ops::multiply_no_nan(slope, below) / ops::select_n(by_quotient, one, x);
+  const Value divisor = ops::select_n(by_quotient, one, x);
+  const Value quotient = ops::multiply_no_nan(slope, below) / divisor;
   const Value factor = y * below, is_zero = ops::eq(factor, like(y, 0.0));
   const Value power = ops::pow(x, ops::select_n(is_zero, below - one, one));
   return ops::select_n(by_quotient, ops::multiply_no_nan(factor, power), quotient);
