@@ -81,25 +81,26 @@ std::vector<std::string_view> nearest_names(std::string_view name, std::span<con
     if (other.size() > longest_name) continue;
     const auto [end, other_end] = std::mismatch(name.begin(), name.end(), other.begin(), other.end());
     const bool part = contains(other, name) || contains(name, other);
-    const std::size_t edits = distance(name, other);
-    near.push_back({part ? std::min<std::size_t>(edits, 1) : edits,
-                    static_cast<std::size_t>(end - name.begin()), other});
+    const std::size_t edits = part ? std::min<std::size_t>(distance(name, other), 1) : distance(name, other);
+    if (2 * edits > name.size()) continue;
+    near.push_back({edits, static_cast<std::size_t>(end - name.begin()), other});
   }
   std::stable_sort(near.begin(), near.end(), [](const Near& a, const Near& b) {
     return a.edits != b.edits ? a.edits < b.edits : a.begins_alike > b.begins_alike;
   });
   std::vector<std::string_view> names;
   for (const Near& each : near) {
-    if (names.size() == max_names || 2 * each.edits > name.size() || each.edits > near.front().edits + 1)
-      break;
+    if (names.size() == max_names || each.edits > near.front().edits + 1) break;
     names.push_back(each.name);
   }
   return names;
 }
 
 std::string nearest_primitives(std::string_view name, const PrimitiveSet& set) {
+  const auto& primitives = set.primitives();
   std::vector<std::string_view> known;
-  for (const Primitive* primitive : set.primitives()) known.push_back(primitive->name);
+  known.reserve(primitives.size());
+  for (const Primitive* primitive : primitives) known.push_back(primitive->name);
   return suggestion(nearest_names(name, known));
 }
 
