@@ -26,9 +26,6 @@ endif()
 # them, nor where sanitizers watch, which know nothing of kernels compiled meanwhile.
 if(NOT TIDU_SANITIZE AND NOT BUILD_SHARED_LIBS)
   include("${CMAKE_CURRENT_LIST_DIR}/platform/platform.cmake")
-  # The program matmuls_standalone loads the platform's cuBLASLt alone.
-  add_dependencies(test_cuda_matmuls_standalone test_platform_cublasLt)
-  target_compile_definitions(test_cuda_matmuls_standalone PRIVATE TIDU_TEST_CUBLASLT="$<TARGET_FILE:test_platform_cublasLt>")
 endif()
 add_test(NAME cuda_architectures COMMAND Python3::Interpreter -B "${CMAKE_CURRENT_LIST_DIR}/architectures.py"
          "${PROJECT_BINARY_DIR}/library_sorting.cu.o" ${TIDU_CUDA_ARCHITECTURE})

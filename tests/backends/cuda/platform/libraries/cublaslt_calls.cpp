@@ -1,5 +1,5 @@
 // What is asked of cuBLASLt, and what it is given at each call: a library of its name, which computes on the
-// host, is loaded before it (libraries/cublaslt.cpp).
+// host, is loaded before it (cublaslt.cpp).
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
