@@ -23,6 +23,9 @@ inline constexpr Kinds ordered = real | Kinds::booleans;
 inline constexpr Kinds bits = Kinds::booleans | Kinds::integers;
 }  // namespace kinds
 
+/// The real part of a complex x; else x.
+inline Value real_part(Value x) { return is_complex(x.dtype()) ? ops::real(x, {}) : x; }
+
 /// Refuses operands of different types.
 void require_one_type(InferContext& c);
 /// Refuses operand `i` when its dtype is of none of these kinds.

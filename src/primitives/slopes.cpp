@@ -33,8 +33,6 @@ Value one_minus_square(Value x) {
   return below * (one + x);
 }
 
-Value real_part_of(Value x) { return is_complex(x.dtype()) ? ops::real(x) : x; }
-
 }  // namespace
 
 Value bounded(Value x, double bound) {
@@ -171,7 +169,7 @@ Value is_finite_and_nonzero(Value x) {
 Value scaled_power_below(Value x, Value y, Value factor) {
   const Value zero = like(y, 0.0), one = like(y, 1.0);
   const Value ordinary = is_finite_and_nonzero(x);
-  const Value part = real_part_of(y);
+  const Value part = real_part(y);
   const Value by_quotient = ops::logical_and(ordinary, ops::lt(part, like(part, 0.5)));
   const Value by_halves = ops::logical_and(by_quotient, ops::lt(part, like(part, 0.0)));
   const Value is_zero = ops::eq(y, zero), whole = ops::select_n(is_zero, y - one, one);
@@ -184,7 +182,7 @@ Value scaled_power_below(Value x, Value y, Value factor) {
 
 // y (y - 1) x^(y-2), of the slope y x^(y-1): the difference y - 2 is exact where y is 1 or more.
 Value second_slope_of_pow(Value x, Value y, Value slope) {
-  const Value one = like(y, 1.0), part = real_part_of(y), below = y - one;
+  const Value one = like(y, 1.0), part = real_part(y), below = y - one;
   const Value ordinary = is_finite_and_nonzero(x);
   const Value by_quotient = ops::logical_and(ordinary, ops::lt(part, like(part, 1.0)));
   const Value divisor = ops::select_n(by_quotient, one, x);

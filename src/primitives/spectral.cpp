@@ -15,8 +15,6 @@ namespace {
 
 constexpr AttributeSpec thin_svd[] = {{"full_matrices", AttributeKind::boolean, true, 0}};
 
-Value real_part(Value x) { return is_complex(x.dtype()) ? ops::real(x, {}) : x; }
-
 Value is_zero(Value x) { return ops::eq(x, ops::full_like(x, 0.0), {}); }
 
 // x / y for a real y of the same shape: 0 where y is 0, and there neither x nor y has a derivative. A complex
