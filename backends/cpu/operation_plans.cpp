@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cpu/composed.hpp"
 #include "cpu/cond.hpp"
 #include "cpu/scan.hpp"
 #include "cpu/while.hpp"
@@ -69,6 +70,7 @@ Plan OperationPlans::make(std::uint32_t operation, bool adding) {
     if (is_scan(of)) return plan_scan(of, context);
     if (is_cond(of)) return plan_cond(of, in_[0], context);
     if (is_while(of)) return plan_while(of, context);
+    if (is_composed(of)) return plan_composed(of, in_[0], context);
     return plan;
   } catch (const Error& error) {
     error.with_message(detail::str(error.what(), "\n  ", describe_operation(graph_, operation)))->raise();

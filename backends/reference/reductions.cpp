@@ -110,28 +110,31 @@ void reduce_or(const KernelCall& c) {
   });
 }
 
-/// log Σ e^x = m + log Σ e^(x - m), with m = max Re x where that is finite and 0 elsewhere.
+/// log Σ e^x = m + log(1 + Σ e^(x - m)) with m = max x, the sum over all elements but one that is m.
 void logsumexp(const KernelCall& c) {
   const Ints& axes = c.op().ints("axes");
-  std::vector<Real> greatest(static_cast<std::size_t>(c.output().size()),
-                             -std::numeric_limits<Real>::infinity());
+  const auto size = static_cast<std::size_t>(c.output().size());
+  std::vector<Real> greatest(size, -std::numeric_limits<Real>::infinity()), others(size, 0.0);
+  std::vector<bool> found(size, false);
   with_element(c.output().dtype(), [&]<class T>(T) {
-    if constexpr (std::is_same_v<T, Real> || std::is_same_v<T, Complex>) {
+    if constexpr (std::is_same_v<T, Real>) {
       const Tensor& x = c.input(0);
       fold(c, axes, [&](Int i, Int j) {
         Real& m = greatest[static_cast<std::size_t>(j)];
-        m = greater_of(m, std::real(load<T>(x, i)));
+        m = greater_of(m, load<T>(x, i));
       });
-      std::vector<T> sum(greatest.size(), T(0));
-      const auto shift = [&](Int j) {
-        const Real m = greatest[static_cast<std::size_t>(j)];
-        return std::isfinite(m) ? m : 0.0;
-      };
-      fold(c, axes,
-           [&](Int i, Int j) { sum[static_cast<std::size_t>(j)] += std::exp(load<T>(x, i) - shift(j)); });
+      fold(c, axes, [&](Int i, Int j) {
+        const auto row = static_cast<std::size_t>(j);
+        const Real value = load<T>(x, i);
+        if (value != greatest[row] || found[row])
+          others[row] += std::exp(value - greatest[row]);
+        else
+          found[row] = true;
+      });
       const Writer out(c.output());
-      for (Int j = 0; j < c.output().size(); ++j) {
-        out.store<T>(j, std::log(sum[static_cast<std::size_t>(j)]) + shift(j));
+      for (std::size_t j = 0; j < size; ++j) {
+        const Real m = greatest[j];
+        out.store<T>(static_cast<Int>(j), std::isfinite(m) ? m + std::log1p(others[j]) : m);
       }
     } else {
       no_kernel_for(c);
@@ -185,7 +188,7 @@ std::vector<NamedKernel> reduction_kernels() {
           {"reduce_min", ordered, reduce_min},
           {"reduce_and", bits, reduce_and},
           {"reduce_or", bits, reduce_or},
-          {"logsumexp", dtypes::floats | dtypes::complexes, logsumexp},
+          {"logsumexp", dtypes::floats, logsumexp},
           {"argmax", ordered, argmax},
           {"argmin", ordered, argmin}};
 }

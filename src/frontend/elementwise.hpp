@@ -31,12 +31,6 @@ Value of_32_bits(Value x, const F& body) {
   return convert(body(widened(x)), x.dtype());
 }
 
-/// logsumexp over these axes, in an inexact dtype.
-Value logsumexp_of(Value x, const Ints& axes);
-/// logsumexp(x) - z, where z is one of the x in each row. A summand that is common to all x cancels before
-/// rounding.
-Value logsumexp_above(Value x, Value z, const Ints& axes);
-
 /// F of x and y, promoted and broadcast.
 template <Binary F>
 Array binary(const char* name, const ArrayLike& x, const ArrayLike& y, Takes takes = Takes::numbers) {

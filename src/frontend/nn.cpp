@@ -7,6 +7,7 @@
 
 #include "frontend/elementwise.hpp"
 #include "primitives/slopes.hpp"
+#include "primitives/softmax.hpp"
 
 namespace tidu {
 namespace {
@@ -196,9 +197,7 @@ Array softmax_cross_entropy_with_integer_labels(const Array& logits, const Array
                           "and integer labels [...], got ",
                           v[0].type(), " and ", v[1].type()));
         }
-        const auto last = static_cast<std::int64_t>(x.rank()) - 1;
-        const Value chosen_logit = ops::take_along_axis(x, ops::expand_dims(v[1], {last}), last);
-        return frontend_detail::logsumexp_above(x, ops::squeeze(chosen_logit, {last}), {last});
+        return convert(prim::cross_entropy_of(frontend_detail::widened(x), v[1]), x.dtype());
       },
       where);
 }

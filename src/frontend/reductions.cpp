@@ -5,6 +5,7 @@
 #include "frontend/elementwise.hpp"
 #include "frontend/norms.hpp"
 #include "primitives/slopes.hpp"
+#include "primitives/softmax.hpp"
 #include "tidu/frontend/functions.hpp"
 
 namespace tidu {
@@ -80,11 +81,6 @@ Array reduce(const char* name, const Array& x, const Axes& axes, bool keepdims, 
 
 Value as_number(Value x) { return is_bool(x.dtype()) ? convert(x, i64) : x; }
 
-// So that no power overflows, and differences of large numbers are kept.
-Value beside_greatest(Value x, const Ints& axes) {
-  return x - spread(ops::stop_gradient(ops::reduce_max(x, axes)), axes, x.shape());
-}
-
 Value mean_of(Value x, const Ints& axes) {
   const Value total = ops::reduce_sum(widened(x), axes);
   return convert(total / ops::full_like(total, static_cast<double>(count(x.shape(), axes))),
@@ -134,87 +130,6 @@ Array cumulative(const char* name, const Array& x, std::int64_t axis, bool rever
 }
 
 }  // namespace
-
-namespace frontend_detail {
-
-namespace {
-
-// e^(x - m), 1 where x is `one`.
-Value power_below(Value x, Value m, Value one) {
-  const Value is_one = ops::eq(x, one), below = x - m;
-  return ops::exp(ops::select_n(is_one, below, ops::full_like(x, 0.0)));
-}
-
-// e^(x - m) for the greatest m of each row, which counts as constant; 1 for each element that is an infinite
-// m. The value need not know whether m is infinite, for 1 is right for each element that is m; the derivative
-// of second order must.
-Value powers_below(Value x, Value m, const Ints& axes) {
-  const Value operands[] = {x, m};
-  const auto spread_out = [&](Value row) { return spread(row, axes, x.shape()); };
-  return prim::differentiated_anew(
-      "powers", operands,
-      [&](const Values& v) {
-        const Value greatest = spread_out(v[1]);
-        return Values{power_below(v[0], greatest, greatest)};
-      },
-      [&](const Values& v) {
-        const Value infinity = ops::full_like(v[1], std::numeric_limits<double>::infinity());
-        const Value nowhere = ops::full_like(v[1], std::numeric_limits<double>::quiet_NaN());
-        const Value infinite = ops::select_n(ops::eq(ops::abs(v[1]), infinity), nowhere, v[1]);
-        const Value greatest = spread_out(v[1]);
-        return Values{power_below(v[0], greatest, spread_out(infinite))};
-      },
-      [](const Values&, const Values& power, const Values& dv) { return Values{dv[0] * power[0]}; })[0];
-}
-
-struct Powers {
-  Value greatest, powers, sums;
-};
-Powers powers_below_greatest(Value x, const Ints& axes) {
-  const Value m = ops::stop_gradient(ops::reduce_max(x, axes)), powers = powers_below(x, m, axes);
-  return {m, powers, ops::reduce_sum(powers, axes)};
-}
-
-}  // namespace
-
-// y = m + log s with s = Σ e^(x - m)          dy = Σ e^(x - m) dx / s
-// The derivative takes powers that are there, where that of the primitive takes new ones.
-Value logsumexp_of(Value x, const Ints& axes) {
-  const Value y = widened(x);
-  const Value result = differentiated(
-      "logsumexp", {&y, 1},
-      [&](const Values& v) {
-        const Powers of = powers_below_greatest(v[0], axes);
-        return Values{ops::log(of.sums) + of.greatest};
-      },
-      [&](const Values& v, const Values&, const Values& dv) {
-        const Powers of = powers_below_greatest(v[0], axes);
-        const Value total = ops::reduce_sum(dv[0] * of.powers, axes);
-        return Values{total * ops::reciprocal(of.sums)};
-      })[0];
-  return convert(result, inexact(x.dtype()));
-}
-
-// y = log s - (z - m), which is as exact as the differences of the x          dy = Σ e^(x - m) dx / s - dz
-Value logsumexp_above(Value x, Value z, const Ints& axes) {
-  const Value operands[] = {widened(x), widened(z)};
-  const Value result = differentiated(
-      "logsumexp above", operands,
-      [&](const Values& v) {
-        const Powers of = powers_below_greatest(v[0], axes);
-        const Value same = ops::eq(v[1], of.greatest), zero = ops::full_like(v[1], 0.0);
-        const Value above = ops::select_n(same, v[1] - of.greatest, zero);
-        return Values{ops::log(of.sums) - above};
-      },
-      [&](const Values& v, const Values&, const Values& dv) {
-        const Powers of = powers_below_greatest(v[0], axes);
-        const Value total = ops::reduce_sum(dv[0] * of.powers, axes);
-        return Values{total * ops::reciprocal(of.sums) - dv[1]};
-      })[0];
-  return convert(result, inexact(x.dtype()));
-}
-
-}  // namespace frontend_detail
 
 Array sum(const Array& x, const Axes& axes, bool keepdims, Where where) {
   return reduce("sum", x, axes, keepdims, where,
@@ -268,24 +183,19 @@ Array stddev(const Array& x, const Axes& axes, std::int64_t ddof, bool keepdims,
       ddof);
 }
 Array logsumexp(const Array& x, const Axes& axes, bool keepdims, Where where) {
-  return reduce("logsumexp", x, axes, keepdims, where, frontend_detail::logsumexp_of);
+  return reduce("logsumexp", x, axes, keepdims, where, [](Value v, const Ints& list) {
+    return convert(prim::logsumexp_of(widened(v), list), inexact(v.dtype()));
+  });
 }
 
 Array softmax(const Array& x, const Axes& axes, Where where) {
   return reduce("softmax", x, axes, false, where, [](Value v, const Ints& list) {
-    const Value y = widened(v);
-    const Value powers = ops::exp(beside_greatest(y, list));
-    // One division for all of a row, whose sum is at least 1: half an ulp more, and nothing overflows.
-    return convert(powers * spread(ops::reciprocal(ops::reduce_sum(powers, list)), list, y.shape()),
-                   inexact(v.dtype()));
+    return convert(prim::softmax_of(widened(v), list), inexact(v.dtype()));
   });
 }
 Array log_softmax(const Array& x, const Axes& axes, Where where) {
   return reduce("log_softmax", x, axes, false, where, [](Value v, const Ints& list) {
-    const Value y = widened(v);
-    const Value shifted = beside_greatest(y, list);
-    return convert(shifted - spread(ops::log(ops::reduce_sum(ops::exp(shifted), list)), list, y.shape()),
-                   inexact(v.dtype()));
+    return convert(prim::log_softmax_of(widened(v), list), inexact(v.dtype()));
   });
 }
 

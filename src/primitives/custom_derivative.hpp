@@ -12,12 +12,10 @@
 namespace tidu::prim {
 
 /// The results of value(x), whose tangents are those that tangent(x, value(x), dx) gives, in the same order
-/// and of the same types: linear in dx, one for each operand. The graphs have no source locations: those of
-/// the call are the user's.
-/// `anew`: how the results are computed where a derivative is taken.
-template <class F, class Anew, class Tangent>
-Values differentiated_anew(const char* name, std::span<const Value> x, const F& value, const Anew& anew,
-                           const Tangent& tangent) {
+/// and of the same types: linear in dx, one for each floating or complex operand. The graphs have no source
+/// locations: those of the call are the user's.
+template <class F, class Tangent>
+Values differentiated(const char* name, std::span<const Value> x, const F& value, const Tangent& tangent) {
   GraphBuilder::Options options;
   options.record_where = false;
   GraphBuilder graph(name, x[0].emitter()->primitives(), options),
@@ -28,16 +26,12 @@ Values differentiated_anew(const char* name, std::span<const Value> x, const F& 
     inputs.push_back(graph.input("x" + i, operand.type()));
     primals.push_back(rule.input("x" + i, operand.type()));
   }
-  for (const Value operand : x) dx.push_back(rule.input(detail::str("dx", dx.size()), operand.type()));
-  Values results = anew(primals);
+  for (const Value operand : x) {
+    if (is_inexact(operand.dtype())) dx.push_back(rule.input(detail::str("dx", dx.size()), operand.type()));
+  }
+  Values results = value(primals);
   for (const Value tangent_of : tangent(primals, results, dx)) results.push_back(tangent_of);
   return ops::custom_jvp_call(graph.build(value(inputs)), rule.build(results), x);
-}
-
-/// The same, with the results as they are.
-template <class F, class Tangent>
-Values differentiated(const char* name, std::span<const Value> x, const F& value, const Tangent& tangent) {
-  return differentiated_anew(name, x, value, value, tangent);
 }
 
 }  // namespace tidu::prim

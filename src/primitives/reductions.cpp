@@ -9,6 +9,7 @@
 #include "rules.hpp"
 #include "simplify.hpp"
 #include "slopes.hpp"
+#include "softmax.hpp"
 #include "tidu/primitives/elementwise.hpp"
 #include "tidu/primitives/structural.hpp"
 
@@ -151,8 +152,7 @@ constinit const Primitive argmin{.name = "argmin",
                                  .batch = batch_index,
                                  .factors = factors_of_index};
 
-// y = log Σ exp x over `axes`          dy = Σ w dx / Σ w, w = exp(x - y), NaN if y is not finite, as in JAX.
-// Σ w is 1 except for the rounding of y, which is a factor of all w: for numbers of 1e7 in f32 it may be 1.1.
+// y = log Σ exp x over `axes`          dy = Σ p dx, p = softmax x; see softmax.hpp
 constinit const Primitive logsumexp{
     .name = "logsumexp",
     .attributes = reduction_axes,
@@ -165,11 +165,8 @@ constinit const Primitive logsumexp{
     .jvp = [](JvpContext& c) -> Derivatives {
       const Ints& axes = c.op().ints("axes");
       const DType dtype = c.primal(0).dtype();
-      const Value x = wide(c.primal(0)), y = wide(c.result());
-      const Value weight = ops::exp(ops::sub(x, spread(y, x.shape(), axes)));
-      const Value inverse = ops::reciprocal(ops::reduce_sum(weight, axes));
-      const Value sum = ops::reduce_sum(ops::mul(wide(*c.tangent(0)), weight), axes);
-      return narrow(ops::mul(sum, inverse), dtype);
+      const Value p = shares_of(wide(c.primal(0)), axes);
+      return narrow(ops::reduce_sum(ops::mul(wide(*c.tangent(0)), p), axes), dtype);
     },
     .batch = batch_reduction,
     .factors = factors_of_reduction};

@@ -317,8 +317,8 @@ void accumulate_sums(const AxisState& s, const Call& call) {
   });
 }
 
-// With m the greatest x so far and s = sum e^(x - m): y = m + log s. A NaN stays; x equal to m adds 1, which
-// is right for infinities too.
+// With m the greatest x so far and s = sum e^(x - m) over the others: y = m + log(1 + s). A NaN stays; x
+// equal to m adds 1, which is right for infinities too.
 template <class T>
 void accumulate_exponentials(const AxisState& s, const Call& call) {
   const T* const x = call.operand<T>(0);
@@ -326,20 +326,20 @@ void accumulate_exponentials(const AxisState& s, const Call& call) {
   const Order order = order_of(s);
   for_axis_tiles(s, columns_at_once, [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
     T largest[columns_at_once];
-    double sum[columns_at_once];
+    double others[columns_at_once];
     std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
-    std::fill_n(sum, columns, 0.0);
+    std::fill_n(others, columns, -1.0);
     std::int64_t at = o * s.extent * s.inner + order.first + column;
     for (std::int64_t i = 0; i < s.extent; ++i, at += order.step) {
       for (std::int64_t j = 0; j < columns; ++j) {
         const T value = x[at + j];
         if (value <= largest[j]) {
-          sum[j] += value == largest[j] ? 1.0 : static_cast<double>(std::exp(value - largest[j]));
+          others[j] += value == largest[j] ? 1.0 : static_cast<double>(std::exp(value - largest[j]));
         } else {
-          sum[j] = sum[j] * static_cast<double>(std::exp(largest[j] - value)) + 1.0;
+          others[j] = (others[j] + 1.0) * static_cast<double>(std::exp(largest[j] - value));
           largest[j] = largest[j] == largest[j] ? value : largest[j];
         }
-        y[at + j] = largest[j] + static_cast<T>(std::log(sum[j]));
+        y[at + j] = largest[j] + static_cast<T>(std::log1p(others[j]));
       }
     }
   });

@@ -291,8 +291,8 @@ Plan plan_copy(const PlanRequest& request) {
 }
 
 // What is in a graph was written out when the Program was made; a graph that could not be has no kernel. A
-// loop is planned by those who compile programs (cpu/scan.hpp, cpu/while.hpp), and so is a choice
-// (cpu/cond.hpp).
+// loop is planned by those who compile programs (cpu/scan.hpp, cpu/while.hpp), and so are a choice
+// (cpu/cond.hpp) and a composition of others (cpu/composed.hpp).
 Plan plan_call(const PlanRequest&) { return Plan(); }
 
 constexpr KernelEntry shape_entries[] = {
@@ -319,6 +319,7 @@ constexpr KernelEntry shape_entries[] = {
     {"scan", plan_call, any_dtype, true},
     {"cond", plan_call, any_dtype, true},
     {"while", plan_call, any_dtype, true},
+    {"logsumexp", plan_call, floats, true},
 };
 
 }  // namespace
