@@ -72,6 +72,7 @@ Value interleaved(Value a, Value b, std::size_t axis, std::int64_t n) {
 // (w_{2k+1} b_{2k} + b_{2k+1}). So a recurrence of half the length gives every second z, and one step from
 // each of those the others; the recurrence of half the length is computed in the same way. It takes
 // multiplications and additions only, so it is right with zeros among the w, and differentiable to any order.
+// A product of the w may overflow where the b that it multiplies are 0: these stay 0.
 // For odd n, a step is added and its result cut off.
 Value recurrence(Value w, Value b, std::size_t axis) {
   struct Level {
@@ -85,7 +86,7 @@ Value recurrence(Value w, Value b, std::size_t axis) {
     b = padded(b, axis, 0, n % 2);
     const Value w_odd = part(w, axis, 1, even, 2);
     levels.push_back({part(w, axis, 0, even, 2), part(b, axis, 0, even, 2), n});
-    const Value moved = ops::mul(w_odd, levels.back().b);
+    const Value moved = ops::multiply_no_nan(levels.back().b, w_odd);
     b = ops::add(moved, part(b, axis, 1, even, 2));
     if (even > 2) w = ops::mul(w_odd, levels.back().w);
   }
@@ -95,7 +96,7 @@ Value recurrence(Value w, Value b, std::size_t axis) {
     Value even = level->b;
     if (half > 1) {
       const Value rate = part(level->w, axis, 1, half);
-      const Value step = ops::mul(rate, part(z, axis, 0, half - 1));
+      const Value step = ops::multiply_no_nan(part(z, axis, 0, half - 1), rate);
       even = ops::add(even, padded(step, axis, 1, 0));
     }
     z = interleaved(even, z, axis, level->n);
@@ -119,7 +120,7 @@ Derivatives jvp_forward(const JvpContext& c, const F& f) {
 Derivatives jvp_cumprod(JvpContext& c) {
   return jvp_forward(c, [](Value x, Value y, Value t, std::size_t axis) {
     const Value before = padded(part(y, axis, 0, y.shape()[axis] - 1), axis, 1, 0, 1);
-    return recurrence(x, ops::mul(t, before), axis);
+    return recurrence(x, ops::multiply_no_nan(t, before), axis);
   });
 }
 

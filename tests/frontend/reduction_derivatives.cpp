@@ -71,6 +71,24 @@ TEST_CASE("cumlogsumexp of large equal numbers has softmax's second order") {
   CHECK(distance(jacrev(grad(last))(x), expected) < 1e-15);
 }
 
+TEST_CASE("cumprod whose later products overflow has the gradients of the earlier ones") {
+  for (const std::int64_t n : {3, 8, 21}) {
+    const Array x = full({n}, 1e120);
+    for (const bool reverse : {false, true}) {
+      const auto second = [&](const Array& a) {
+        return reverse ? cumprod(a, 0, true)[n - 2] : cumprod(a, 0)[1];
+      };
+      std::vector<double> slopes(static_cast<std::size_t>(n), 0.0);
+      for (const std::int64_t i : {0, 1}) slopes[static_cast<std::size_t>(reverse ? n - 1 - i : i)] = 1e120;
+      CHECK(elements(grad(second)(x)) == slopes);
+      CHECK(elements(compile(grad(second))(x)) == slopes);
+      const Array curvatures = hessian(second)(x);
+      CHECK(static_cast<bool>(all(isfinite(curvatures))));
+      CHECK(sum(curvatures).item() == 2.0);
+    }
+  }
+}
+
 TEST_CASE("a maximum of many equal elements has the weight of one of them, in each dtype") {
   struct Case {
     DType dtype;
