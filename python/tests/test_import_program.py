@@ -229,6 +229,25 @@ def test_a_custom_vjp_that_refuses_some_operands_makes_nan():
     assert np.isnan(gradient[0]) and gradient[1] == 4.5 and np.isnan(gradient[2])
 
 
+def test_a_custom_vjp_whose_backward_function_refuses_some_operands():
+    @jax.custom_vjp
+    def f(x, t):
+        return x * t
+
+    def backward(residuals, ct):
+        x, t, is_perturbed = residuals
+        if is_perturbed:
+            raise RuntimeError
+        return ct * t, None
+
+    f.defvjp(lambda x, t: (x.value * t.value, (x.value, t.value, t.perturbed)), backward, symbolic_zeros=True)
+    program = td.from_jax(lambda x: f(x, 2.0 * jnp.abs(jax.lax.stop_gradient(x))), 1.5)
+    assert float(td.grad(program)(1.5)) == 3.0
+    program = td.from_jax(f, 1.5, 2.0)
+    gradient = [float(g) for g in td.grad(program, argnums=(0, 1))(1.5, 2.0)]
+    assert gradient[0] == 2.0 and np.isnan(gradient[1])  # an error in JAX
+
+
 def raising(kind):
     f = (jax.custom_jvp if kind == "jvp" else jax.custom_vjp)(lambda x: x**2)
     if kind == "jvp":

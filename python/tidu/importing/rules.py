@@ -145,18 +145,17 @@ class VjpRule:
         def trace(live):
             forget(p["fwd_jaxpr_thunk"].f)  # out_trees() is of the last tracing
             flags = [k in live for k in range(self.n, len(avals))]
-            return p["fwd_jaxpr_thunk"].call_wrapped(*flags), p["out_trees"]()
+            (self.jaxpr, self.consts), trees = p["fwd_jaxpr_thunk"].call_wrapped(*flags), p["out_trees"]()
+            _, tree, self.forwarded = trees
+            self.num_own = tree.num_leaves - sum(f is not None for f in self.forwarded)
+            self._find_residuals()
+            return self._trace_backward()  # which may refuse what the forward function accepts
 
         candidates = {k for k in range(self.n, len(avals)) if is_inexact(avals[k])}
-        self.live, traced = accepted(trace, candidates)
-        if traced is None:
+        self.live, self.backward_jaxpr = accepted(trace, candidates)
+        if self.backward_jaxpr is None:
             raise NotImplementedError
-        (self.jaxpr, self.consts), (_, tree, self.forwarded) = traced
-        self.num_own = tree.num_leaves - sum(f is not None for f in self.forwarded)
-        self._find_residuals()
         cotangents = [a for a in outs if is_inexact(a)]
-        specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.residual_avals + cotangents]
-        self.backward_jaxpr = jax.make_jaxpr(self._backward_of_jax)(*specs)
         self.read_by_backward = [c for c in self.backward_jaxpr.consts if is_traced(c)]
         self.backward_avals = [*self.residual_avals, *(c.aval for c in self.read_by_backward), *cotangents]
         read = {id(variable_of(c)): c for c in [*self.consts, *self.read_by_backward] if is_traced(c)}
@@ -193,6 +192,11 @@ class VjpRule:
         own, ys = iter(r[: self.num_own]), r[self.num_own :]
         kept = [next(own) if f is None else v[f] for f in self.forwarded]
         return [*ys, *(x for x, (is_fixed, _) in zip(kept, self.residuals) if not is_fixed), *read]
+
+    def _trace_backward(self):
+        cotangents = [a for a in self.outs if is_inexact(a)]
+        specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.residual_avals + cotangents]
+        return jax.make_jaxpr(self._backward_of_jax)(*specs)
 
     def _backward_of_jax(self, *v):
         """The cotangents of the operands that have one."""
