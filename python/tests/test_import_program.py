@@ -248,6 +248,27 @@ def test_a_custom_vjp_whose_backward_function_refuses_some_operands():
     assert gradient[0] == 2.0 and np.isnan(gradient[1])  # an error in JAX
 
 
+def test_tangents_of_a_rule_that_are_zero():
+    @jax.custom_jvp
+    def named(x):
+        return x
+
+    named.defjvp(lambda p, t: (named(*p), named(*t)))
+
+    @jax.custom_jvp
+    def f(x):
+        return jnp.round(x)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        zero = named(jnp.zeros(2))
+        matrix = jnp.diag(1.0 + primals[0] ** 2)
+        return f(*primals), -jax.lax.custom_linear_solve(lambda v: matrix @ v, zero, lambda _, b: b / matrix[0])
+
+    program = td.from_jax(lambda x: f(x) * x, np.array([1.2, 2.7]))
+    assert np.array_equal(td.jacfwd(program)(td.array([1.2, 2.7])).numpy(), np.diag([1.0, 3.0]))
+
+
 def raising(kind):
     f = (jax.custom_jvp if kind == "jvp" else jax.custom_vjp)(lambda x: x**2)
     if kind == "jvp":

@@ -15,14 +15,14 @@ MAX_KNOWN = 4096  # elements of a value that is followed at translation time
 
 
 class Value:
-    """A value of a graph. `known` is its NumPy array where it depends on no input, `producer` (op, operands) what made
-    it."""
+    """A value of a graph. `is_constant` says that it depends on no input, `known` is then its NumPy array if that is
+    small, `producer` (op, operands) what made it."""
 
-    __slots__ = ("id", "dtype", "shape", "known", "producer")
+    __slots__ = ("id", "dtype", "shape", "is_constant", "known", "producer")
 
     def __init__(self, id, dtype, shape):
         self.id, self.dtype, self.shape = id, dtype, tuple(shape)
-        self.known, self.producer = None, None
+        self.is_constant, self.known, self.producer = False, None, None
 
     @property
     def rank(self):
@@ -61,6 +61,7 @@ class Builder:
         self.operations.append(operation)
         for v in outputs:
             v.producer = op, list(operands)
+            v.is_constant = all(x.is_constant for x in operands)
         return outputs
 
     def one(self, op, operands, dtype, shape, /, **attributes):

@@ -8,7 +8,7 @@ from jax._src import ad_util
 from jax.extend import core as jcore
 
 from .calls import REFUSALS, Call, never, refused
-from .dtypes import COMPLEX, Unsupported, dtype_of, is_inexact, shape_of, type_of
+from .dtypes import COMPLEX, INEXACT, Unsupported, dtype_of, is_inexact, shape_of, type_of
 from .keys import forget, text_of
 from .translator import is_traced, results, rule, variable_of
 
@@ -69,12 +69,18 @@ def accepted_parts(trace, refused):
     return kept
 
 
+def needs_no_rule(closed, xs, outs):
+    """Whether no operand of a call can have a tangent, or no result."""
+    is_active = any(x.dtype in INEXACT and not x.is_constant for x in xs) or any(map(is_traced, closed.consts))
+    return not is_active or not any(map(is_inexact, outs))
+
+
 @rule("custom_jvp_call")
 def custom_jvp_call(t, e, xs):
     p, n = e.params, e.params["num_consts"]
     closed, avals, outs = p["call_jaxpr"], [v.aval for v in e.invars], [v.aval for v in e.outvars]
     active = [is_inexact(a) for a in avals]
-    if not any(active) or not any(map(is_inexact, outs)):
+    if needs_no_rule(closed, xs, outs):
         return t.inline(closed, xs)
 
     def trace(live):
@@ -116,7 +122,7 @@ def custom_jvp_call(t, e, xs):
 def custom_vjp_call(t, e, xs):
     p = e.params
     closed, avals, outs = p["call_jaxpr"], [v.aval for v in e.invars], [v.aval for v in e.outvars]
-    if not any(map(is_inexact, avals)) or not any(map(is_inexact, outs)):
+    if needs_no_rule(closed, xs, outs):
         return t.inline(closed, xs)
     call = Call.of("custom_vjp", e, xs)
     if call.has_no_rule(t):
@@ -244,6 +250,12 @@ def linear_call(t, e, xs):
     return t.g.emit("linear_call", xs, results(e), num_residuals=n, **graphs)
 
 
+def is_zero(x):
+    while x.known is None and x.producer and x.producer[0] == "broadcast_in_dim":
+        (x,) = x.producer[1]
+    return x.known is not None and not x.known.any()
+
+
 @rule("custom_linear_solve")
 def custom_linear_solve(t, e, xs):
     """JAX's, with the constants of all four functions together. JAX transposes without conjugation, tidu with."""
@@ -267,7 +279,10 @@ def custom_linear_solve(t, e, xs):
     types = [(dtype_of(a.dtype), shape_of(a)) for a in avals[n:]]
     # JAX then takes matvec for its transpose, in derivatives by a matrix too whose tangent is not symmetric.
     symmetric = jaxprs.vecmat is jaxprs.matvec and not any(dtype in COMPLEX for dtype, _ in types)
-    ys = t.g.emit("custom_linear_solve", xs, types, num_consts=n, symmetric=symmetric, **graphs)
+    if all(map(is_zero, xs[n:])):  # a zero tangent of a rule must be seen to be zero
+        ys = [t.g.full(0, *type) for type in types]
+    else:
+        ys = t.g.emit("custom_linear_solve", xs, types, num_consts=n, symmetric=symmetric, **graphs)
     if len(e.outvars) == count:
         return ys
     stopped = [t.g.unary("stop_gradient", x) if is_inexact(a) else x for x, a in zip(xs, avals)]
