@@ -562,6 +562,24 @@ def test_zeros_of_clip():
         assert np.signbit(td.from_jax(f, x)(x).numpy()).tolist() == np.signbit(f(x)).tolist() == signs
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("bits", [(11, 40), (8, 23), (8, 7), (6, 60), (5, 10), (5, 2), (4, 3), (3, 0), (1, 1)])
+def test_reduce_precision(bits, dtype):
+    limits, (exponent, mantissa) = jnp.finfo(dtype), bits
+    least = 2.0 ** max(2 - 2 ** (exponent - 1), limits.minexp)
+    near = 1 + np.arange(-24, 25) * 2.0 ** -(min(mantissa, limits.nmant - 2) + 3)  # halves and quarters of a unit
+    special = [0.0, np.nan, np.inf, limits.max, limits.tiny, limits.smallest_subnormal, 9 * limits.smallest_subnormal]
+    x = np.concatenate([near * s for s in (1.0, 3e4, 1e-4, least, 1 / least)] + [special])
+    with np.errstate(over="ignore"):
+        x = np.concatenate([x, -x]).astype(limits.dtype)
+    f = lambda x: lax.reduce_precision(x, *bits)
+    program = td.from_jax(f, x)
+    assert np.array_equal(program(x).numpy().astype(float), np.asarray(jax.jit(f)(x)).astype(float), equal_nan=True)
+    x = td.array(x.astype(float)).astype({"bfloat16": "bf16"}.get(dtype, dtype.replace("float", "f")))
+    tangent = td.jvp(program, (x,), (td.ones_like(x),))[1]
+    assert np.all(tangent.astype("f64").numpy() == 1.0)
+
+
 # Note that JAX refuses forward mode of a custom_vjp: only reverse mode can be compared.
 @pytest.mark.parametrize("k", [1.0, -0.5])
 def test_custom_vjp(k):

@@ -210,6 +210,23 @@ def float_of_bits(g, bits, form):
     return g.convert(value, form)
 
 
+def with_precision(g, x, exponent_bits, mantissa_bits):
+    """Positive numbers rounded to a format of less precision, to 0 or infinity if they are out of its range."""
+    bias, m, form = BIAS[x.dtype], MANTISSA[x.dtype], x.dtype
+    full = lambda n: g.full(n, "i64")
+    bits = bits_of_float(g, x)
+    if mantissa_bits < m:
+        unit = 2 ** (m - mantissa_bits)
+        is_odd = g.binary("and", shift_right(g, bits, full(m - mantissa_bits), 64), full(1))
+        bits = g.binary("and", g.add(bits, g.add(is_odd, full(unit // 2 - 1))), full(-unit))
+    if 2 ** (exponent_bits - 1) - 1 < bias:
+        limit = 2 ** (exponent_bits - 1) - 1
+        low, high = (bias - limit + 1) * 2**m, (bias + limit + 1) * 2**m
+        bits = g.select(g.compare("lt", bits, full(low)), bits, full(0))
+        bits = g.select(g.compare("ge", bits, full(high)), bits, full((2 * bias + 1) * 2**m))
+    return float_of_bits(g, bits, form)
+
+
 def uniform_mantissa(g, x, form):
     """x as a number in [1, 2) if it is mantissa bits or-ed with the bits of 1, as random numbers are made, or None."""
     if not x.producer or x.producer[0] != "or":

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from .bits import divide_u64, flip_sign, less_u64, shift_right
+from .bits import BIAS, MANTISSA, divide_u64, flip_sign, less_u64, shift_right, with_precision
 from .dtypes import COMPLEX, EMULATED, INEXACT, NUMPY, REAL, Unsupported, dtype_of, is_key, is_u64, shape_of
 from .translator import aval, out_aval, result, rule
 
@@ -253,18 +253,26 @@ def float_to_emulated(g, x, new):
     return g.convert(clamped, wide)
 
 
-FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
-
-
 @rule("reduce_precision")
 def reduce_precision(t, e, xs):
-    bits, (x,) = (int(e.params["exponent_bits"]), int(e.params["mantissa_bits"])), xs
-    if all(a >= b for a, b in zip(bits, FORMATS[x.dtype])):
+    """Rounds mantissas to even; what is less than the normal numbers of the format is 0. Tangents are not reduced, or
+    by conversions of dtypes alone."""
+    g, (x,) = t.g, xs
+    own = exponent, mantissa = BIAS[x.dtype].bit_length() + 1, MANTISSA[x.dtype]
+    bits = min(int(e.params["exponent_bits"]), exponent), min(int(e.params["mantissa_bits"]), mantissa)
+    if bits == own:
         return x
-    for name, form in FORMATS.items():
-        if form == bits:
-            return t.g.convert(t.g.convert(x, name), x.dtype)
-    raise Unsupported("reduce_precision", f"to {bits[0]} exponent and {bits[1]} mantissa bits")
+    least = 2.0 ** (2 - 2 ** (bits[0] - 1))
+    for dtype in MANTISSA:
+        if (BIAS[dtype].bit_length() + 1, MANTISSA[dtype]) == bits:
+            if bits[0] < exponent:
+                small = g.compare("lt", g.unary("abs", x), g.like(least * (1 - 2.0 ** -(bits[1] + 2)), x))
+                x = g.sub(x, g.unary("stop_gradient", g.select(small, g.like(0, x), x)))
+            return g.convert(g.convert(x, dtype), x.dtype)
+    magnitude = with_precision(g, g.unary("abs", x), *bits)
+    y = g.select(g.compare("lt", x, g.like(0, x)), magnitude, g.unary("neg", magnitude))
+    change = g.select(g.unary("is_finite", x, "bool"), g.like(0, x), g.sub(y, x))  # which is exact
+    return g.add(x, g.unary("stop_gradient", change))
 
 
 IDENTITIES = (
