@@ -77,6 +77,47 @@ case("zeta", lambda x: jax.scipy.special.zeta(3.5, x), u(3, low=0.5, high=3.0), 
 case("xlogy", lambda x, y: jax.scipy.special.xlogy(x, y), np.array([0.0, 1.0, 2.0]), np.array([0.5, 2.0, 3.0]))
 case("is_finite", lambda x: jnp.where(jnp.isfinite(x), x, 0.0), np.array([1.0, np.inf, np.nan]))
 
+
+# references
+def sums_in_a_reference(x):
+    r = jax.new_ref(jnp.zeros_like(x))
+
+    def body(i, c):
+        r[i] = x[i] * c + r[i - 1]
+        return c + x[i]
+
+    last = lax.fori_loop(0, x.size, body, x[0])
+    return r[...] * last
+
+
+def reference_in_a_loop(x):
+    def step(c, y):
+        r = jax.new_ref(c)
+        r[...] += y
+        return r[...], jnp.sin(r[...])
+
+    return lax.scan(step, jnp.zeros_like(x[0]), x)
+
+
+def cotangent_in_a_reference(x):
+    r = jax.new_ref(jnp.zeros_like(x))
+
+    @jax.custom_vjp
+    def f(r, x):
+        return x
+
+    def backward(r, ct):
+        jax.ref.addupdate(r, ..., ct)
+        return None, ct
+
+    f.defvjp(lambda r, x: (x, r), backward)
+    return jax.grad(lambda x: jnp.sum(jnp.sin(f(r, x))))(x) + r[...]
+
+
+case("sums_in_a_reference", sums_in_a_reference, u(4))
+case("reference_in_a_loop", reference_in_a_loop, u(3, 2))
+case("cotangent_in_a_reference", cotangent_in_a_reference, u(3))
+
 # integers and bits
 ints = np.array([-7, -1, 0, 5, 2**31 - 1, -(2**31)], np.int32)
 amounts = np.array([0, 1, 3, 31, 5, 2], np.int32)

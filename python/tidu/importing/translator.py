@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src import core, source_info_util
+from jax._src.interpreters import partial_eval as pe
+from jax._src.state.discharge import discharge_state
 from jax.extend import core as jcore
 
 from ..errors import ImportProgramError
@@ -22,11 +24,17 @@ from .registry import entering
 
 RULES = {}
 rule = entering(RULES)  # of f(translator, equation, operands)
+NEW_REFS = core.ref_p, core.empty_ref_p
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def closed_jaxpr(jaxpr):
     return jaxpr if isinstance(jaxpr, jcore.ClosedJaxpr) else jcore.ClosedJaxpr(jaxpr, ())
+
+
+def without_refs(jaxpr):
+    """A jaxpr that makes references, with their values in place of them. Its constants become its first inputs."""
+    return discharge_state(jcore.ClosedJaxpr(pe.convert_constvars_jaxpr(jaxpr), ()))
 
 
 def is_traced(x):
@@ -154,6 +162,10 @@ class Translator:
         return jax.make_jaxpr(lambda *v: jax.tree_util.tree_leaves(f(*v)))(*specs)
 
     def run(self, jaxpr, consts, args):
+        if any(e.primitive in NEW_REFS for e in jaxpr.eqns):
+            with contextlib.suppress(NotImplementedError):
+                closed = without_refs(jaxpr)
+                jaxpr, consts, args = closed.jaxpr, [self.constant(c) for c in closed.consts], [*consts, *args]
         values = {}
 
         def read(v):
