@@ -337,3 +337,25 @@ def test_everything_that_is_not_supported_is_named():
         td.from_stablehlo(
             "module { func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> { return %a : tensor<?xf32> } }"
         )
+
+
+@pytest.mark.parametrize("platforms", [["cpu"], ["tpu", "cpu"]])
+def test_a_call_of_an_exported_function(platforms):
+    def f(x, unused, n):
+        step = lambda c, y: (jnp.sin(c) * y, lax.platform_dependent(c, cpu=jnp.tanh, default=jnp.cos))
+        return {"a": lax.scan(step, x[0], x)[1], "n": n + jnp.uint8(250)}
+
+    specs = jax.ShapeDtypeStruct((4,), np.float64), jax.ShapeDtypeStruct((), np.int32), np.uint8(9)
+    exported = export.export(jax.jit(f), platforms=platforms)(*specs)
+    x = np.array([0.5, -1.0, 2.0, 0.3])
+    program = td.from_jax(lambda x, n: exported.call(x * 2, np.int32(3), n), x, np.uint8(9))
+    got, expected = program(x, np.uint8(9)), f(2 * x, 3, jnp.uint8(9))
+    assert int(got["n"]) == 3 and np.abs(got["a"].numpy() - expected["a"]).max() < 1e-14
+
+
+def test_derivatives_of_an_exported_function():
+    x = np.array([0.5, -1.0, 2.0, 0.3])
+    exported = export.export(jax.jit(lambda x: jnp.cumsum(jnp.sin(x)) * x))(x)
+    program = td.from_jax(lambda x: exported.call(x).sum(), x)
+    expected = jax.grad(lambda x: jnp.sum(jnp.cumsum(jnp.sin(x)) * x))(x)
+    assert np.abs(td.jvp(program, (td.array(x),), (td.array(x),))[1].numpy() - expected @ x) < 1e-14

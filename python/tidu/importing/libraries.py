@@ -6,6 +6,7 @@ import importlib
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .calls import REFUSALS
@@ -21,6 +22,22 @@ class NotSquare(Exception):
 @rule("ffi_call")
 def foreign_function(t, e, xs):
     raise Unsupported("ffi_call", "of " + e.params["target_name"])
+
+
+@rule("call_exported")
+def call_exported(t, e, xs):
+    """A call of what jax.export exported, which is a StableHLO module."""
+    from .stablehlo import traced_module
+
+    exported = e.params["exported"]
+    if exported.ordered_effects:
+        raise Unsupported("call_exported", f"of {exported.fun_name}, which has ordered effects")
+    kept, platforms = exported.module_kept_var_idx, exported.platforms
+    index = [np.int32(platforms.index("cpu") if "cpu" in platforms else 0)] if len(platforms) > 1 else []
+    avals = [v.aval for v in e.invars]
+    traced, failures = traced_module(exported.mlir_module_serialized, avals, lambda v: index + [v[k] for k in kept])
+    t.failures.extend(failures)
+    return t.inline(traced, xs)
 
 
 @rule("of a library")

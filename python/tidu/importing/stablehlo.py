@@ -63,6 +63,7 @@ class Module:
     """A parsed module, whose functions are evaluated by jax.lax."""
 
     def __init__(self, module):
+        self.module = module  # which the operations live in
         self.functions, self.failures, self.patterns = {}, [], Patterns(module)
         for operation in module.body.operations:
             if operation.operation.name == "func.func":
@@ -154,6 +155,22 @@ def parse(text):
     return ir.Module.parse(text)
 
 
+def read(text):
+    """The Module of a text; in a context of MLIR."""
+    from . import stablehlo_calls, stablehlo_control, stablehlo_ops  # noqa: F401
+
+    return Module(parse(text))
+
+
+def traced_module(data, avals, arguments):
+    """The jaxpr of the function main of a module, of values with these avals from which `arguments` makes main's, and
+    the Failures in it."""
+    with jax_mlir.make_ir_context(), jax.enable_x64(True):
+        module = read(data)
+        specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
+        return jax.make_jaxpr(lambda *xs: module.call("main", arguments(xs)))(*specs), module.failures
+
+
 def from_stablehlo(text, *, name="main"):
     """The graph of a StableHLO module: an ImportedProgram of the function `name`.
 
@@ -161,14 +178,11 @@ def from_stablehlo(text, *, name="main"):
     .mlir_module_serialized) and PyTorch's exporters give it. Loops with a constant number of steps become scans, which
     have reverse mode. Raises ImportProgramError, with operations and locations, where something cannot be translated.
     """
-    from . import stablehlo_calls, stablehlo_control, stablehlo_ops  # noqa: F401
-
     with jax_mlir.make_ir_context(), jax.enable_x64(True):
         try:
-            parsed = parse(text)
+            module = read(text)
         except Exception as problem:
             raise InvalidArgumentError(f"[from_stablehlo] expected a StableHLO module, got {problem}") from None
-        module = Module(parsed)
         if name not in module.functions:
             known = ", ".join(sorted(module.functions)) or "none"
             raise InvalidArgumentError(
@@ -190,3 +204,4 @@ def from_stablehlo(text, *, name="main"):
 
         main.__name__ = name
         return from_jax(main, *specs)
+
