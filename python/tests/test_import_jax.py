@@ -118,6 +118,24 @@ case("sums_in_a_reference", sums_in_a_reference, u(4))
 case("reference_in_a_loop", reference_in_a_loop, u(3, 2))
 case("cotangent_in_a_reference", cotangent_in_a_reference, u(3))
 
+# a shard_map over one device
+MESH = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+
+
+def over_one_device(f, check_vma=True):
+    specs = {"in_specs": jax.P("d"), "out_specs": jax.P("d"), "check_vma": check_vma}
+    return jax.shard_map(f, mesh=MESH, **specs)
+
+
+def collectives(x):
+    rows = lax.all_gather(x, "d")[0] + lax.psum_scatter(x, "d", tiled=True)
+    return rows * lax.ppermute(x, "d", [(0, 0)]) + lax.axis_index("d") * lax.pmean(x, "d")
+
+
+case("shard_map", over_one_device(lambda x: jnp.sin(x) * lax.psum(x.sum(), "d") * lax.axis_size("d")), u(4))
+case("shard_map_of_vmap", lambda x: jax.vmap(over_one_device(lambda x: lax.psum(x, "d") * x))(x), u(2, 3))
+case("collectives_of_one_device", over_one_device(collectives, False), u(4))
+
 # integers and bits
 ints = np.array([-7, -1, 0, 5, 2**31 - 1, -(2**31)], np.int32)
 amounts = np.array([0, 1, 3, 31, 5, 2], np.int32)

@@ -3,6 +3,7 @@ checks that are no part of the function, and lineax's solves are linear solves o
 
 import functools
 import importlib
+import math
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from jax import lax
 from .calls import REFUSALS
 from .dtypes import Unsupported
 from .special import with_rule_of_jax
-from .translator import rule
+from .translator import result, rule
 
 
 class NotSquare(Exception):
@@ -38,6 +39,28 @@ def call_exported(t, e, xs):
     traced, failures = traced_module(exported.mlir_module_serialized, avals, lambda v: index + [v[k] for k in kept])
     t.failures.extend(failures)
     return t.inline(traced, xs)
+
+
+@rule("shard_map")
+def shard_map(t, e, xs):
+    """Over one device: collectives of an axis of length 1."""
+    mesh, jaxpr = e.params["mesh"], e.params["jaxpr"]
+    if mesh.size != 1:
+        raise Unsupported("shard_map", f"over {mesh.size} devices")
+    return t.inline(jaxpr, xs)
+
+
+@rule("all_gather", "all_gather_invariant", "reduce_scatter", "all_to_all", "ppermute", "pbroadcast")
+def collective_of_one(t, e, xs):
+    """In a shard_map, which is over one device."""
+    if any(x.size != math.prod(v.aval.shape) for x, v in zip(xs, e.outvars)):
+        raise Unsupported(e.primitive.name, "over an axis of vmap too")
+    return [t.g.reshape(x, v.aval.shape) for x, v in zip(xs, e.outvars)]
+
+
+@rule("axis_index")
+def axis_index(t, e, xs):
+    return t.g.full(0, *result(e))
 
 
 @rule("of a library")

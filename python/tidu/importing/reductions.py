@@ -35,13 +35,16 @@ def in_range(g, x, dtype):
     return g.one("clamp", [g.like(limits.min, x), x, g.like(limits.max, x)], x.dtype, x.shape)
 
 
-@rule("psum", "pmax", "pmin")
+COLLECTIVES = {"psum": "reduce_sum", "psum_invariant": "reduce_sum", "pmax": "reduce_max", "pmin": "reduce_min"}
+
+
+@rule(*COLLECTIVES)
 def collective(t, e, xs):
-    """Over axes that vmap has made positions of an array; devices are none of tidu's."""
-    name, axes = e.primitive.name, e.params["axes"]
-    if any(not isinstance(k, int) for k in axes) or e.params.get("axis_index_groups") is not None:
+    """Over axes that vmap has made positions of an array; axes with names are of a shard_map, over one device."""
+    name, axes = e.primitive.name, [k for k in e.params["axes"] if isinstance(k, int)]
+    if axes and e.params.get("axis_index_groups") is not None:
         raise Unsupported(name, "over " + ", ".join(map(str, axes)))
-    return [reduced(t, "reduce_" + name[1:], x, axes, v.aval) for x, v in zip(xs, e.invars)]
+    return [reduced(t, COLLECTIVES[name], x, axes, v.aval) for x, v in zip(xs, e.invars)]
 
 
 @rule("reduce_xor")
