@@ -204,4 +204,3 @@ def from_stablehlo(text, *, name="main"):
 
         main.__name__ = name
         return from_jax(main, *specs)
-
