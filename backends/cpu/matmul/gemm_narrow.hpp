@@ -34,11 +34,15 @@ Index multiply_narrow(Index m, const T* a, const T* b, Index ldb, bool trans_b, 
     for (int i = 0; i < kLanes<T>; ++i) row[i] = trans_b ? b[i % N * ldb + p] : b[p * ldb + i % N];
     rows_of_b[p] = load<T>(row);
   }
+  // A sum that begins with 0.0 is -0.0 if a fused multiplication makes it so. clang 19 does not know that,
+  // and omits the addition of a 0.0 that it knows.
+  const volatile T unknown = 0;
+  const T zero = unknown;
   Index i = 0;
   for (; i + kTogether <= m; i += kTogether) {
     Vector<T> sum = rows_times<T, N>(load<T>(a + i * N), rows_of_b, std::make_integer_sequence<int, N>{});
     if (adding == Adding::to_result) sum += load<T>(c + i * N);
-    if (adding == Adding::to_zero) sum += Vector<T>{};
+    if (adding == Adding::to_zero) sum += zero;
     store<T>(c + i * N, sum);
   }
   return i;

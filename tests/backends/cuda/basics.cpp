@@ -108,8 +108,9 @@ TEST_CASE(
                   r = builder.input("r", Type(dtype, {n}));
       const Value pq = ops::dot_general(p, q, {{1}, {0}, {}, {}});
       const Value wide = ops::broadcast_in_dim(r, pq.type().shape(), {1});
-      agrees(*device, builder.build({ops::add(pq, wide)}),
-             {random_of(p.type(), 9), random_of(q.type(), 10), random_of(r.type(), 11)}, 20);
+      const std::vector<Tensor> inputs{random_of(p.type(), 9), random_of(q.type(), 10),
+                                       random_of(r.type(), 11)};
+      agrees(*device, builder.build({ops::add(pq, wide)}), inputs, 20);
     }
   }
   const Type many(f32, {70000, 2, 3}), other(f32, {70000, 3, 2});
