@@ -1,6 +1,7 @@
 // composed.cpp - see composed.hpp.
 #include "cpu/composed.hpp"
 
+#include "primitives/slopes.hpp"
 #include "primitives/softmax.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/primitives/structural.hpp"
@@ -18,11 +19,9 @@ void run_composed(const ComposedState& s, const Call& call) {
 }
 
 Graph graph_of_logsumexp(Type type, const Ints& axes) {
-  const bool is_wide = type.dtype() == f32 || type.dtype() == f64;
   GraphBuilder builder("logsumexp");
-  const Value x = builder.input("x", type);
-  const Value result = prim::logsumexp_of(is_wide ? x : ops::convert_element_type(x, f32), axes);
-  return builder.build({is_wide ? result : ops::convert_element_type(result, type.dtype())});
+  const Value x = prim::wide(builder.input("x", type));
+  return builder.build({prim::narrow(prim::logsumexp_of(x, axes), type.dtype())});
 }
 
 }  // namespace
