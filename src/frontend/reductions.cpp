@@ -21,7 +21,6 @@ using frontend_detail::normal_axis;
 using frontend_detail::rank_of;
 using frontend_detail::refuse;
 using frontend_detail::widened;
-using prim::differentiated;
 using prim::has_16_bits;
 
 // The axes as bits of a number that is not negative.
