@@ -113,8 +113,8 @@ Value conjugate(Value x) { return is_complex(x.dtype()) ? ops::conj(x) : x; }
 
 Value is_finite_number(Value x) {
   if (!is_complex(x.dtype())) return ops::is_finite(x);
-  const Value real = ops::is_finite(ops::real(x));
-  return ops::logical_and(real, ops::is_finite(ops::imag(x)));
+  const Value real_part_is_finite = ops::is_finite(ops::real(x));
+  return ops::logical_and(real_part_is_finite, ops::is_finite(ops::imag(x)));
 }
 
 }  // namespace tidu::prim
