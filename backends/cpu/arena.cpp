@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "cpu/cpu_target.hpp"
 #include "graph/plain_memory.hpp"
 #include "tidu/graph/error.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 
 using Lock = tidu::detail::ForkMutex::Lock;
 
-constexpr std::size_t page = 4096;
+constexpr std::size_t page = CpuTarget::page;
 
 std::size_t to_whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 

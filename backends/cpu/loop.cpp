@@ -23,6 +23,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/schedule/chunks.hpp"
@@ -34,7 +35,7 @@ namespace {
 
 constexpr int max_loop_threads = 64;
 // Bytes between the memories of two threads: what one core reads ahead of its own is not another's.
-constexpr std::size_t thread_padding = 4096;
+constexpr std::size_t thread_padding = CpuTarget::page;
 
 // An operand or result of the loop as a block sees it.
 struct Part {

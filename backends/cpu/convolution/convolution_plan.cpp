@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "cpu/convolution/convolution.hpp"
+#include "cpu/cpu_target.hpp"
 #include "cpu/layout.hpp"
 
 namespace tidu::cpu_detail {
@@ -11,7 +12,7 @@ namespace {
 
 using Index = std::int64_t;
 
-constexpr Index patch_bytes = 512 * 1024;  // of a block, to stay in a second-level cache
+constexpr Index patch_bytes = CpuTarget::near;  // of a block
 constexpr Index max_phases = 1024;
 constexpr Index wanted_tasks = 16;  // where there is work for so many
 

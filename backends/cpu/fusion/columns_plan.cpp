@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <tuple>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/kernels/interleave.hpp"
 
 namespace tidu::cpu_detail {
 namespace {
 
 // Bytes that columns may take together, and elements of one at least.
-constexpr std::size_t column_memory = std::size_t{1} << 15;
+constexpr std::size_t column_memory = CpuTarget::first_level;
 constexpr std::int64_t min_rows = 32;
 // Bytes of rows that wait to be copied past the caches, at most.
 constexpr std::size_t max_waiting = std::size_t{1} << 14;

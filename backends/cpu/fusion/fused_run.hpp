@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu/access_map.hpp"
+#include "cpu/cpu_target.hpp"
 #include "cpu/fusion/reduce.hpp"
 #include "cpu/fusion/vector_ir.hpp"
 #include "cpu/kernel.hpp"
@@ -51,7 +52,7 @@ struct Copying {
 };
 
 // See Note [Fused loads]. If the fusion runs line by line, this many bytes follow the memory of each line.
-inline constexpr std::size_t line_padding = 4096;
+inline constexpr std::size_t line_padding = CpuTarget::page;
 struct MappedLoad {
   std::uint32_t from = no_index;  // an operand, or no_index
   std::uint32_t to = 0;           // offset in a thread's memory in bytes

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/is_any_of.hpp"
 #include "cpu/schedule/splat.hpp"
 #include "tidu/graph/error.hpp"
@@ -227,14 +228,13 @@ class RowsPlanner {
 
   // See Note [Streams]. Of a block of a loop `repeats` tells how many there are; carries are one.
   bool streams(const Item& item) const {
-    constexpr std::int64_t beyond_caches = std::int64_t{1} << 24;  // bytes
     if (is_of_row(item) || item.kind == Kind::column || !is_result(item)) return false;
     const Type type = graph_.type(item.result);
     const Slot& slot = program_.slot(program_.slot_of(item.result));
     const std::int64_t bytes =
         static_cast<std::int64_t>(type.bytes()) * (slot.index < num_carry_ ? 1 : repeats_);
-    return slot.storage == Storage::output && bytes >= beyond_caches &&
-           code_.columns * static_cast<std::int64_t>(size_of(type.dtype())) % std::int64_t{64} == 0 &&
+    return slot.storage == Storage::output && bytes >= CpuTarget::last_level &&
+           code_.columns * static_cast<std::int64_t>(size_of(type.dtype())) % CpuTarget::line == 0 &&
            type.dtype() == code_.dtype;
   }
   std::uint32_t result_pointer(ValueId id) const { return num_operands_ + result_of_.at(id); }

@@ -15,6 +15,7 @@
 #include <new>
 #include <string>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/matmul/onednn.hpp"
 
 namespace tidu::cpu_detail::onednn {
@@ -163,7 +164,7 @@ std::size_t working_bytes(const GemmCall& g, const GemmRange& range) noexcept {
   const Index rows = range.row_end - range.row_begin, columns = range.column_end - range.column_begin;
   const Blocks& blocks = has_avx512() ? blocks_of_avx512 : blocks_of_avx2;
   if (rows <= 0 || columns <= 0) return 0;
-  constexpr std::size_t kPage = 4096;
+  constexpr std::size_t kPage = CpuTarget::page;
   if (!copies(g, range)) return (!has_avx512() ? 5 : g.trans_b ? 18 : 2) * kPage;
   const Index given = terms_at_once(g);
   const Index terms = given <= blocks.max_terms_at_once ? std::max<Index>(given, 128)

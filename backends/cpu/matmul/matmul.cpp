@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/demanded_elements.hpp"
 #include "cpu/is_any_of.hpp"
 #include "cpu/kernel.hpp"
@@ -274,7 +275,6 @@ struct StridedSide {
 std::optional<StridedSide> strided_side(Type type, const std::vector<std::int64_t>& strides,
                                         const Ints& batch, const Ints& rows, const Ints& columns,
                                         std::size_t outer) {
-  constexpr std::int64_t near = 1024 * 1024;  // bytes of the second-level cache
   const std::optional<Axis> r = merge(type, strides, rows), c = merge(type, strides, columns);
   const std::optional<Axis> b = merge(type, strides, std::span(batch).subspan(outer));
   if (!b || !r || !c) return std::nullopt;
@@ -284,7 +284,8 @@ std::optional<StridedSide> strided_side(Type type, const std::vector<std::int64_
   const Axis& lines = plain ? *r : *c;
   const std::int64_t length = plain ? c->extent : r->extent;
   StridedSide side{!plain, lines.extent == 1 ? length : lines.stride, b->extent == 1 ? 0 : b->stride, 0};
-  if (lines.extent * side.leading * static_cast<std::int64_t>(size_of(type.dtype())) > near)
+  if (lines.extent * side.leading * static_cast<std::int64_t>(size_of(type.dtype())) >
+      CpuTarget::second_level)
     return std::nullopt;
   if (outer > 0) side.step = strides[static_cast<std::size_t>(batch[0])];
   return side;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "cpu/cpu_target.hpp"
+
 namespace tidu::cpu_detail {
 
 struct Scratch {
@@ -15,7 +17,7 @@ struct Scratch {
   // At least `wanted` bytes, aligned to 64.
   void* of(std::int64_t wanted) {
     if (bytes < wanted) {
-      const std::int64_t rounded = (wanted + 4095) / 4096 * 4096;
+      const std::int64_t rounded = (wanted + CpuTarget::page - 1) / CpuTarget::page * CpuTarget::page;
       void* more = std::aligned_alloc(64, static_cast<std::size_t>(rounded));
       if (more == nullptr) throw std::bad_alloc();
       std::free(data);

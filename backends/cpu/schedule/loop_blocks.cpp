@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/is_any_of.hpp"
 #include "cpu/schedule/chunks.hpp"
 #include "cpu/schedule/fusion_limits.hpp"
@@ -357,9 +358,13 @@ class LoopBuilder {
     // The gain depends on the cache in which the live values of a block fit.
     const double worth = alive <= 1.5 ? 1 : alive <= 3 ? 0.9 : alive <= 6 ? 0.7 : alive <= 12 ? 0.4 : 0.1;
     const auto sums = static_cast<double>(traffic_.sums);
-    const double cost = 3 * sums * (sums <= 1 << 15 ? 0.1 : sums <= 1 << 19 ? 0.5 : 1);
+    const double cost = 3 * sums *
+                        (sums <= cpu_detail::CpuTarget::first_level ? 0.1
+                         : sums <= cpu_detail::CpuTarget::near      ? 0.5
+                                                                    : 1);
     // Whole operands that are larger than this do not stay in the cache from one block to the next.
-    const double again = traffic_.whole <= std::size_t{1} << 19 ? 0 : static_cast<double>(traffic_.whole);
+    const double again =
+        traffic_.whole <= std::size_t{cpu_detail::CpuTarget::near} ? 0 : static_cast<double>(traffic_.whole);
     // An estimate of the additional time of smaller matmuls.
     const double smaller = 0.1 * traffic_.work;
     return 2 * worth * static_cast<double>(traffic_.within) - smaller - 2 * packing(block) -

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cpu/cpu_target.hpp"
 #include "tidu/cpu/program.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 #include "tidu/graph/graph.hpp"
@@ -79,7 +80,7 @@ struct Roles {
 Roles assign_roles(const Graph& graph, AxisClasses& classes, std::uint32_t axis_class, bool always);
 
 /// Minimum bytes of a value that leaves the nearest caches, however many such values follow one another.
-inline constexpr std::size_t large_value = std::size_t{1} << 15;
+inline constexpr std::size_t large_value = cpu_detail::CpuTarget::first_level;
 
 /// The inputs from which loops are built.
 struct LoopContext {
