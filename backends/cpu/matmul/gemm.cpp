@@ -13,6 +13,7 @@
 #include <numeric>
 #include <string>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/kernels/interleave.hpp"
 #include "cpu/matmul/call_checks.hpp"
 #include "cpu/matmul/gemm_onednn.hpp"
@@ -131,22 +132,6 @@ bool gains_by_ends(const GemmCall& call) {
   return static_cast<double>(made) <= max_left * whole;
 }
 
-/// See GemmFunctions::narrow; null where it does not apply.
-GemmKernel narrow_kernel(const GemmFunctions& functions, const GemmCall& call) {
-  // Rows that repay that B is repeated in vectors; a small transposed B costs more to be packed.
-  const Index elements = call.n * (64 / gemm_element_size(call.type));
-  const Index min_rows = call.n == 2 || (call.trans_b && elements <= 32) ? 3 : elements / 4;
-  const bool applies = call.n == call.k && !call.trans_a && call.lda == call.k && call.ldc == call.n &&
-                       call.row_ends == nullptr && call.m >= min_rows;
-  if (!applies) return nullptr;
-  switch (call.n) {
-    case 2: return functions.narrow[0];
-    case 4: return functions.narrow[1];
-    case 8: return functions.narrow[2];
-    default: return nullptr;
-  }
-}
-
 }  // namespace
 
 std::int64_t gemm_element_size(GemmType type) noexcept {
@@ -158,7 +143,6 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads) : GemmPlan(call, threads, 
   if (call_.batch == 0 || call_.row_ends != nullptr || !onednn::is_faster(call_)) return;
   const onednn::Cut cut = onednn::cut(call_);
   kernel_ = onednn::matmul;
-  run_ready_ = nullptr;
   pack_ = nullptr;
   threads_ = std::max(threads, 1);
   row_unit_ = cut.row_unit;
@@ -211,11 +195,6 @@ GemmPlan::GemmPlan(const GemmCall& call, int threads, GemmIsa isa) : call_(call)
   if (call_.m == 1 && call_.n == 1 && !call_.trans_a && !call_.trans_b && call_.ldb == 1) {
     call_.trans_b = true;
     call_.ldb = call_.k;
-  }
-  if (const GemmKernel narrow = narrow_kernel(functions, call_)) {
-    kernel_ = narrow;
-  } else {
-    if (!has_many_terms()) run_ready_ = functions.make_ready(call_, ready_);
   }
   const bool is_complex = call_.type == GemmType::c64 || call_.type == GemmType::c128;
   const double work = static_cast<double>(call_.m) * static_cast<double>(call_.n) *
@@ -300,7 +279,6 @@ void GemmPlan::run(const void* a, const void* b, void* c) const {
   if (count == 1 || (alone && kernel_ != onednn::matmul)) {
     if (call_.batch == 0) return;
     const SubnormalsAreZeros flush(flushes_);
-    if (run_ready_ != nullptr) return run_ready_(ready_, swapped_ ? b : a, swapped_ ? a : b, c);
     multiply({0, call_.batch, 0, call_.m, 0, call_.n}, swapped_ ? b : a, swapped_ ? a : b, c);
     return;
   }
@@ -356,15 +334,15 @@ void GemmPlan::pack(const void* b, void* to) const { pack_(call_, b, to); }
 GemmPlan GemmPlan::packed() const {
   GemmPlan plan = *this;
   plan.call_.packed_b = true;
-  plan.run_ready_ = nullptr;
   return plan;
 }
 
 bool GemmPlan::can_update() const noexcept {
-  constexpr Index near = 512 * 1024, page = 4096, row = 256;  // bytes
+  constexpr Index row = 256;  // bytes
   const Index size = gemm_element_size(call_.type);
   const auto is_near = [&](Index rows, Index ld) {
-    return rows <= near / size / std::max<Index>(ld, 1) && (ld * size < page || rows < 32);
+    return rows <= CpuTarget::near / size / std::max<Index>(ld, 1) &&
+           (ld * size < CpuTarget::page || rows < 32);
   };
   return update_ != nullptr && call_.batch == 1 && !swapped_ && !call_.add && !call_.add_zero &&
          call_.row_ends == nullptr && !call_.packed_b && !call_.trans_b && call_.m > 2 &&
@@ -424,14 +402,14 @@ void GemmPlan::update(int threads, const void* a, const void* b, const GemmUpdat
   }
   // Multiply-adds of a piece: no fewer, and where all have enough no more; rows.
   const Index size = gemm_element_size(call_.type);
-  constexpr Index least = 1 << 17, most = 1 << 19, unit = 8, line = 64;
+  constexpr Index least = 1 << 17, most = 1 << 19, unit = 8;
   const Index work = call_.m * call_.n * call_.k, round = threads * most;
   const Index pieces = std::max<Index>(1, std::min(work / least, threads * ((work + round - 1) / round)));
   const Index even = (call_.m + pieces - 1) / pieces;
   const Index rows = even < 2 * unit ? even : (even + unit - 1) / unit * unit;
   // See Note [Apart] in parallel.cpp: for the next matmul, all threads read what is written here.
   const auto at = reinterpret_cast<std::uintptr_t>(c) | reinterpret_cast<std::uintptr_t>(how.matmul);
-  const bool aligned = call_.ldc * size % line == 0 && at % static_cast<std::size_t>(line) == 0;
+  const bool aligned = call_.ldc * size % CpuTarget::line == 0 && at % std::size_t{CpuTarget::line} == 0;
   parallel_for(pieces < 2 ? 1 : threads, call_.m, call_.m < 2 * rows ? call_.m / 2 : rows,
                [&](Index begin, Index end) {
                  GemmUpdate here = how;

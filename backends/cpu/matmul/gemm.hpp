@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/instruction_set.hpp"
 
 namespace tidu::cpu_detail {
@@ -65,9 +66,10 @@ struct GemmRange {
 /// rows. (Internal linkage: see gemm_kernels.hpp.)
 static constexpr bool is_crowded(std::int64_t rows, std::int64_t row_bytes) {
   constexpr std::int64_t most = 192;
-  std::int64_t period = 64;  // the largest power of two that divides row_bytes, up to all sets
-  while (period < 4096 && row_bytes % (2 * period) == 0) period *= 2;
-  return rows > most || rows > 4096 / period * 8;
+  constexpr std::int64_t all_sets = CpuTarget::page;
+  std::int64_t period = CpuTarget::line;  // the largest power of two that divides row_bytes, up to all sets
+  while (period < all_sets && row_bytes % (2 * period) == 0) period *= 2;
+  return rows > most || rows > all_sets / period * 8;
 }
 /// Bytes of the panels of a packed B with rows of `row_bytes`. Panel rows are a line, a half or a quarter of
 /// one. (Internal linkage.)
@@ -86,13 +88,6 @@ inline constexpr std::int64_t kMostUpdateTerms = 256;
 using GemmKernel = void (*)(const GemmCall&, const GemmRange&, const void* a, const void* b, void* c);
 using GemmPack = void (*)(const GemmCall&, const void* b, void* to);
 
-/// State of a kernel for fixed sizes, such as its chosen tiles.
-struct GemmReady {
-  alignas(8) unsigned char bytes[512];
-};
-/// Runs a whole GEMM from its GemmReady.
-using GemmReadyRun = void (*)(const GemmReady&, const void* a, const void* b, void* c);
-
 /// An epilogue: C = X + scale (A B) or X - scale (A B), where each operation is rounded separately. X has the
 /// layout of C and may be C; `scale` has one element. A B is stored too if `matmul` is not null.
 struct GemmUpdate {
@@ -109,13 +104,7 @@ using GemmUpdates = void (*)(const GemmCall&, std::int64_t begin, std::int64_t e
 /// The kernels of one instruction set for one element type; all null if the build lacks the flags.
 struct GemmFunctions {
   GemmKernel multiply = nullptr;
-  /// Prepares a whole GEMM so that the returned function runs it faster than `multiply`, for short ones; or
-  /// null.
-  GemmReadyRun (*make_ready)(const GemmCall&, GemmReady& to) = nullptr;
   GemmPack pack = nullptr;
-  /// Kernels for a square B of 2, 4 or 8 columns. Rows of A and C are contiguous, A is not transposed, and
-  /// row_ends is null. Null if a vector does not hold two rows.
-  GemmKernel narrow[3] = {};
   GemmUpdates update[2] = {};  ///< by trans_a; null for complex numbers and integers
   bool packs_crowded = false;  ///< does packing pay if is_crowded()?
 };
@@ -186,8 +175,6 @@ class GemmPlan {
 
   GemmCall call_;
   GemmKernel kernel_ = nullptr;
-  GemmReadyRun run_ready_ = nullptr;  // or null
-  GemmReady ready_;
   GemmPack pack_ = nullptr;
   GemmUpdates update_ = nullptr;
   bool packs_crowded_ = false;

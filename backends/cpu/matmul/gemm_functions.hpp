@@ -3,18 +3,8 @@
 #pragma once
 
 #include "cpu/matmul/gemm_kernels.hpp"
-#include "cpu/matmul/gemm_ready.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
-
-template <class T, bool Complex, int N>
-constexpr GemmKernel narrow_function() {
-  if constexpr (!Complex && 2 * N <= kLanes<T>) {
-    return Matmul<T, Complex>::template run_narrow<N>;
-  } else {
-    return nullptr;
-  }
-}
 
 template <class T, bool Complex, AOrder Order>
 constexpr GemmUpdates update_function() {
@@ -27,13 +17,10 @@ constexpr GemmUpdates update_function() {
 
 template <class T, bool Complex>
 constexpr GemmFunctions functions_of() {
-  return {
-      Matmul<T, Complex>::run,
-      ReadyMatmul<T, Complex>::make,
-      PanelsOfB<T, Complex>::pack,
-      {narrow_function<T, Complex, 2>(), narrow_function<T, Complex, 4>(), narrow_function<T, Complex, 8>()},
-      {update_function<T, Complex, AOrder::rows>(), update_function<T, Complex, AOrder::columns>()},
-      kPacksCrowded};
+  return {Matmul<T, Complex>::run,
+          PanelsOfB<T, Complex>::pack,
+          {update_function<T, Complex, AOrder::rows>(), update_function<T, Complex, AOrder::columns>()},
+          kPacksCrowded};
 }
 
 extern const GemmFunctions functions[6];  // by GemmType

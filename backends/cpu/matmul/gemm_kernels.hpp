@@ -20,11 +20,9 @@
 #include "cpu/matmul/gemm_epilogue.hpp"
 #include "cpu/matmul/gemm_inner.hpp"
 #include "cpu/matmul/gemm_methods.hpp"
-#include "cpu/matmul/gemm_narrow.hpp"
 #include "cpu/matmul/gemm_pack.hpp"
 #include "cpu/matmul/gemm_small.hpp"
 #include "cpu/matmul/gemm_tiles.hpp"
-#include "cpu/matmul/gemm_transposed.hpp"
 #include "cpu/matmul/gemm_vectors.hpp"
 #include "cpu/matmul/gemm_zeros.hpp"
 
@@ -203,16 +201,6 @@ struct Matmul : Methods<T, Complex> {
   static void multiply_by_panels(Index m, Index width, Index k, const T* a, Index lda, const T* b, Index ldb,
                                  T* c, Index ldc, Adding adding) {
     const Index scratch_bytes = least(k, kTerms) * kWidth * static_cast<Index>(sizeof(T));
-    if constexpr (kTransposes<T, Complex>) {
-      if (gains_by_transposing<T>(m, width, k, Order == AOrder::rows ? lda : 0, ldb)) {
-        const TransposingMatmul<T, Order> matmul(m, width, lda, ldb, ldc);
-        T* const scratch = matmul.needs_panel() ? static_cast<T*>(gemm_workspace(scratch_bytes)) : nullptr;
-        for (Index p = 0; p < k; p += kTerms)
-          matmul.run(least(kTerms, k - p), a + p * (Order == AOrder::rows ? 1 : lda), b + p, scratch, c,
-                     p > 0 ? Adding::to_result : adding);
-        return;
-      }
-    }
     T* const scratch = static_cast<T*>(gemm_workspace(scratch_bytes));
     for (Index j = 0; j < width; j += kWidth) {
       const ColumnOfTiles<T, Complex, Order> column(m, width - j, lda, ldc,
@@ -294,7 +282,7 @@ struct Matmul : Methods<T, Complex> {
       return;
     }
     const bool by_panels = trans_b && !packed && ends.at == nullptr && goes_by_panels(m, k);
-    if (by_panels && gains_from_transposed_c(trans_a, m, n, k, lda, ldb, adding))
+    if (by_panels && gains_from_transposed_c(trans_a, m, n, k, adding))
       return multiply_transposed(trans_a, m, n, k, a, lda, b, ldb, c, ldc);
     if (by_panels)
       return trans_a ? multiply_by_panels<AOrder::columns>(m, width, k, a, lda, b, ldb, c, ldc, adding)
@@ -330,9 +318,6 @@ struct Matmul : Methods<T, Complex> {
   template <AOrder Order>
   static void multiply_members(const Extents& of, bool trans_b, const T* a, const T* b, T* c) {
     if (!trans_b) return StraightMatmul<T, Complex, Order, false>(of).run(a, b, c);
-    if constexpr (kTransposes<T, Complex>) {
-      if (Base::template transposes<Order>(of)) return TransposedMatmul<T, Order>(of).run(a, b, c);
-    }
     StraightMatmul<T, Complex, Order, true>(of).run(a, b, c);
   }
 
@@ -379,21 +364,6 @@ struct Matmul : Methods<T, Complex> {
       one(call.trans_a, call.trans_b, m, n, call.k, call.m, a0 + q * call.stride_a * kScalars, lda,
           b0 + q * call.stride_b * kScalars, ldb, c0 + q * call.stride_c * kScalars, ldc, adding_of(call),
           Ends{call.row_ends, call.row_period, q * call.m + range.row_begin, range.column_begin}, of_panels);
-    }
-  }
-
-  /// See GemmFunctions::narrow: a square B of N columns, all of which are in `range`.
-  template <int N>
-  static void run_narrow(const GemmCall& call, const GemmRange& range, const void* a, const void* b,
-                         void* c) {
-    for (Index q = range.batch_begin; q < range.batch_end; ++q) {
-      const Index first = range.row_begin * N;
-      const Index done = multiply_narrow<T, N>(
-          range.row_end - range.row_begin, static_cast<const T*>(a) + q * call.stride_a + first,
-          static_cast<const T*>(b) + q * call.stride_b, call.ldb, call.trans_b,
-          static_cast<T*>(c) + q * call.stride_c + first, adding_of(call));
-      const Index rest = range.row_begin + done;
-      if (rest < range.row_end) run(call, {q, q + 1, rest, range.row_end, 0, N}, a, b, c);
     }
   }
 };

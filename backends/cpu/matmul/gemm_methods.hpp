@@ -1,11 +1,10 @@
-// gemm_methods.hpp - the methods of GEMM (in place, packed, by inner products, by transposing tiles), and the
+// gemm_methods.hpp - the methods of GEMM (in place, packed, by inner products), and the
 // predicates on sizes that choose among them. Part of gemm_kernels.hpp, which explains TIDU_GEMM_ISA.
 #pragma once
 
 #include "cpu/matmul/gemm.hpp"
 #include "cpu/matmul/gemm_small.hpp"
 #include "cpu/matmul/gemm_tiles.hpp"
-#include "cpu/matmul/gemm_transposed.hpp"
 #include "cpu/matmul/gemm_vectors.hpp"
 
 namespace tidu::cpu_detail::TIDU_GEMM_ISA {
@@ -98,10 +97,15 @@ struct Methods {
   }
   /// Is each panel of a transposed B used as soon as it is packed?
   static bool goes_by_panels(Index m, Index k) { return Cut::is_near(m, k) && m <= 64; }
-  static bool gains_from_transposed_c(bool trans_a, Index m, Index n, Index k, Index lda, Index ldb,
-                                      Adding adding) {
-    return adding == Adding::nothing && k <= kTerms &&
-           is_better_transposed<T, Complex>(trans_a, m, n, k, lda, ldb);
+  /// For a transposed B: is it cheaper to transpose A and C than B? Vectors then lie along columns of C
+  /// instead of rows.
+  static bool gains_from_transposed_c(bool trans_a, Index m, Index n, Index k, Adding adding) {
+    if (Complex || adding != Adding::nothing || k > kTerms) return false;
+    constexpr Index kToTranspose =
+        4;  // elements that are transposed in the time of one vector multiplication
+    const Index straight = m * ceil_div(n, kLanes<T>) * k + n * k / kToTranspose;
+    const Index transposed = n * ceil_div(m, kLanes<T>) * k + ((trans_a ? 0 : m * k) + m * n) / kToTranspose;
+    return transposed < straight;
   }
 
   static Adding adding_of(const GemmCall& call) {
@@ -132,13 +136,6 @@ struct Methods {
             call.stride_b * kScalars,
             call.stride_c * kScalars,
             adding_of(call)};
-  }
-
-  /// Do tiles transpose B?
-  template <AOrder Order>
-  static constexpr bool transposes(const Extents& of) {
-    return kTransposes<T, Complex> &&
-           gains_by_transposing<T>(of.m, of.width, of.k, Order == AOrder::rows ? of.lda : 0, of.ldb);
   }
 };
 

@@ -5,7 +5,6 @@
 #include "cpu/matmul/gemm.hpp"
 #include "cpu/matmul/gemm_methods.hpp"
 #include "cpu/matmul/gemm_tiles.hpp"
-#include "cpu/matmul/gemm_transposed.hpp"
 #include "cpu/matmul/gemm_vectors.hpp"
 #include "cpu/matmul/gemm_zeros.hpp"
 

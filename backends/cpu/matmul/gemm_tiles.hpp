@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/instruction_set.hpp"
 #include "cpu/matmul/gemm_vectors.hpp"
 
@@ -222,7 +223,7 @@ inline constexpr int kNearRows = kVectorBytes == 64 ? 8 : kTileRows;
 template <class T, bool Complex>
 TIDU_GEMM_INLINE Index near_rows(Index m, Index width, Index k, Index ldc) {
   if constexpr (kVectorBytes < 64 || Complex) return kNearRows;
-  constexpr Index kSize = sizeof(T), kFewRows = 4, kMostOfA = 32 * 1024, kMostOfC = 128 * 1024,
+  constexpr Index kSize = sizeof(T), kFewRows = 4, kMostOfA = CpuTarget::first_level, kMostOfC = 128 * 1024,
                   kMostOfRow = 4095;
   const bool is_small =
       m * k * kSize <= kMostOfA && m * width * kSize <= kMostOfC && ldc * kSize <= kMostOfRow;
@@ -301,13 +302,13 @@ inline constexpr Index kBlockTerms = Complex ? 256 : 384;
 inline constexpr Index kBlockWidthBytes = 2048;
 
 /// Maximum bytes of an operand that is near: it stays in the second-level cache and is read in place.
-inline constexpr double kNear = 512 * 1024;
+inline constexpr double kNear = CpuTarget::near;
 
 /// Maximum bytes of A for reading all of it again for each of a few columns of tiles.
-inline constexpr double kNearest = 256 * 1024;
+inline constexpr double kNearest = CpuTarget::nearest;
 
 /// Rows that are multiples of this apart fall into the same cache sets, and into different pages.
-inline constexpr double kPage = 4096;
+inline constexpr double kPage = CpuTarget::page;
 
 /// Does packing a crowded B pay? It was measured faster with AVX2 on Zen 3 and slower with AVX-512 on Zen 4,
 /// whose larger tiles read less of B:

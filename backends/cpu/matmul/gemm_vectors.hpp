@@ -59,20 +59,6 @@ TIDU_GEMM_INLINE void store(T* p, Vector<T, Bytes> v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
-/// Stores two halves, each by an instruction that extracts it. On Zen 4, few and scattered stores of this
-/// kind do not delay multiplications.
-template <class T>
-TIDU_GEMM_INLINE void store_halves(T* p, Vector<T> v) {
-#if defined(__AVX512F__)
-  typedef char Half[32];
-  auto* const halves = reinterpret_cast<Half*>(p);
-  asm("vextractf32x8 $0, %1, %0" : "=m"(halves[0]) : "v"(v));
-  asm("vextractf32x8 $1, %1, %0" : "=m"(halves[1]) : "v"(v));
-#else
-  store<T>(p, v);
-#endif
-}
-
 /// Stores to an aligned address, past the caches if the CPU supports it.
 template <class T>
 TIDU_GEMM_INLINE void stream(T* p, Vector<T> v) {

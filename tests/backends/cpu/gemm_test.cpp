@@ -254,18 +254,8 @@ TEST_CASE_TEMPLATE("operands whose rows are a power of two apart give the bits o
   }
 }
 
-/// The best instruction set that this CPU has, at most `isa`.
-Index vector_bytes(GemmIsa isa) {
-  const std::string best = gemm_library(make_call(GemmType::f64, false, false, 2, 2, 2));
-  if (isa == GemmIsa::avx512 && best == "tidu/avx512") return 64;
-  return isa == GemmIsa::baseline || best == "tidu/baseline" ? 16 : 32;
-}
-
-TEST_CASE_TEMPLATE(
-    "many rows with a small square take several in a vector, with the bits that rows apart have", T, float,
-    double) {
+TEST_CASE_TEMPLATE("a batch of many rows by a small square", T, float, double) {
   std::mt19937 random(13);
-  std::uniform_real_distribution<T> real(-1, 1);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
     for (const Index n : {2, 4, 8, 16}) {
       for (const Index m : {2, 3, 7, 31, 32, 61}) {
@@ -273,32 +263,6 @@ TEST_CASE_TEMPLATE(
           GemmCall g = make_call(TypeOf<T>::value, false, trans_b, m, n, n);
           g.batch = 3;
           check_matmul<T>(g, 2, random, isa);
-          GemmCall apart = make_call(TypeOf<T>::value, false, trans_b, m, n, n, 1);
-          apart.batch = 3;
-          apart.ldb = n;
-          apart.stride_b = n * n;
-          const Index size = gemm_element_size(g.type);
-          const Index elements = n * 64 / size;
-          const bool repays = m >= (n == 2 || (trans_b && elements <= 32) ? 3 : elements / 4);
-          const bool narrow = n <= 8 && 2 * n * size <= vector_bytes(isa) && repays;
-          CHECK_MESSAGE((GemmPlan(g, 1, isa).kernel() != GemmPlan(apart, 1, isa).kernel()) == narrow,
-                        describe(g, 1, isa));
-          std::vector<T> a(static_cast<std::size_t>(3 * m * n)), b(static_cast<std::size_t>(3 * n * n));
-          for (T& x : a) x = real(random);
-          for (T& x : b) x = real(random);
-          std::vector<T> spread(static_cast<std::size_t>(3 * apart.stride_a)), c(a.size()), d(spread.size());
-          for (std::size_t i = 0; i < a.size(); ++i) {
-            const auto row = i / static_cast<std::size_t>(n), column = i % static_cast<std::size_t>(n);
-            spread[row * static_cast<std::size_t>(apart.lda) + column] = a[i];
-          }
-          GemmPlan(g, 1, isa).run(a.data(), b.data(), c.data());
-          GemmPlan(apart, 1, isa).run(spread.data(), b.data(), d.data());
-          bool same = true;
-          for (std::size_t i = 0; i < c.size(); ++i) {
-            const auto row = i / static_cast<std::size_t>(n), column = i % static_cast<std::size_t>(n);
-            same = same && c[i] == d[row * static_cast<std::size_t>(apart.ldc) + column];
-          }
-          CHECK_MESSAGE(same, describe(g, 1, isa));
         }
       }
     }

@@ -1,5 +1,5 @@
-// Matmuls by a transposed B, which tiles transpose in registers: the bits of a matmul by a B that was packed
-// before, which has no such tiles, and nothing read or written outside the matrices.
+// Matmuls by a transposed B: the bits of a matmul by a B that was packed before, and nothing read or written
+// outside the matrices.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -75,8 +75,7 @@ Index wrong_elements(bool trans_a, Index m, Index n, Index k, Index gap, Index b
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("[transposing] a transposed B that is transposed by tiles gives the bits of a packed one",
-                   T, float, double) {
+TEST_CASE_TEMPLATE("[prepacked] [gemm] a transposed B gives the bits of a packed one", T, float, double) {
   std::mt19937 random(29);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
     for (const bool trans_a : {false, true}) {
