@@ -35,6 +35,14 @@ inline __attribute__((always_inline)) void offsets_of(const Index* indices, std:
     offsets[i] = std::clamp<std::int64_t>(indices[i], 0, last) * step;
 }
 
+template <class Word>
+void interleave_one_by_one(const Word* const* from, std::int64_t begin, std::int64_t end, Word* to,
+                           std::int64_t row) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    for (std::int64_t k = 0; k < interleaved<Word>; ++k) to[i * row + k] = from[k][i];
+  }
+}
+
 #if defined(__x86_64__)
 #define TIDU_AVX2 __attribute__((target("avx2")))
 
@@ -64,6 +72,16 @@ TIDU_AVX2 inline void transpose(const std::uint32_t* const* rows, std::int64_t k
   put(to + 2 * stride, _mm256_unpacklo_epi64(high[0], high[1]));
   put(to + 3 * stride, _mm256_unpackhi_epi64(high[0], high[1]));
 }
+// to[k * stride + r] = rows[r][k] for as many rows as a vector has words, and for k in [0, columns), at least
+// half as many.
+template <class Word>
+TIDU_AVX2 inline void transpose_rows(const Word* const* rows, std::int64_t columns, Word* to,
+                                     std::int64_t stride) {
+  constexpr std::int64_t wide = 16 / sizeof(Word);
+  std::int64_t k = 0;
+  for (; k + wide <= columns; k += wide) transpose(rows, k, to + k * stride, stride);
+  if (k < columns) transpose(rows, columns - wide, to + (columns - wide) * stride, stride);  // some anew
+}
 template <class Word>
 TIDU_AVX2 void gather_squares(const Word* from, const std::int64_t* offsets, std::int64_t count,
                               std::int64_t columns, Word* to, std::int64_t stride) {
@@ -72,14 +90,18 @@ TIDU_AVX2 void gather_squares(const Word* from, const std::int64_t* offsets, std
   for (; columns >= wide && i + together <= count; i += together) {
     const Word* rows[together];
     for (std::int64_t r = 0; r < together; ++r) rows[r] = from + offsets[i + r];
-    Word* at = to + i;
-    std::int64_t k = 0;
-    for (; k + wide <= columns; k += wide, at += wide * stride) transpose(rows, k, at, stride);
-    if (k == columns) continue;
-    k = columns - wide;  // the last ones, of which some come anew
-    transpose(rows, k, to + k * stride + i, stride);
+    transpose_rows(rows, columns, to + i, stride);
   }
   columns_of(from, offsets, i, count, columns, to, stride);
+}
+template <class Word>
+TIDU_AVX2 void interleave_squares(const Word* const* from, std::int64_t begin, std::int64_t end, Word* to,
+                                  std::int64_t row) {
+  constexpr std::int64_t wide = 16 / sizeof(Word);
+  if (end - begin < wide) return interleave_one_by_one(from, begin, end, to, row);
+  const Word* columns[interleaved<Word>];
+  for (std::int64_t k = 0; k < interleaved<Word>; ++k) columns[k] = from[k] + begin;
+  transpose_rows(columns, end - begin, to + begin * row, row);
 }
 
 #define TIDU_AVX512 __attribute__((target("avx512f,avx512vl")))
@@ -155,6 +177,17 @@ GatherColumns<Word> gather_columns_kernel() {
 }
 template GatherColumns<std::uint32_t> gather_columns_kernel<std::uint32_t>();
 template GatherColumns<std::uint64_t> gather_columns_kernel<std::uint64_t>();
+
+template <class Word>
+Interleave<Word> interleave_kernel() {
+#if defined(__x86_64__)
+  static const bool has_avx2 = cpu_has(InstructionSet::avx2);
+  if (has_avx2) return interleave_squares<Word>;
+#endif
+  return interleave_one_by_one<Word>;
+}
+template Interleave<std::uint32_t> interleave_kernel<std::uint32_t>();
+template Interleave<std::uint64_t> interleave_kernel<std::uint64_t>();
 
 template <>
 void find_offsets(const std::int64_t* indices, std::int64_t count, std::int64_t last, std::int64_t step,

@@ -1,10 +1,12 @@
-// interleave.cpp - squares of words transposed in registers, by AVX2 where it is there.
+// interleave.cpp - see interleave.hpp.
 #include "cpu/kernels/interleave.hpp"
 
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/instruction_set.hpp"
+#include "cpu/kernels/columns.hpp"
 #include "cpu/kernels/short_rows.hpp"
 
 #if defined(__x86_64__)
@@ -14,72 +16,10 @@
 namespace tidu::cpu_detail {
 namespace {
 
-template <class Word>
-inline __attribute__((always_inline)) void rows_of(const Word* const* from, std::int64_t begin,
-                                                   std::int64_t end, Word* to, std::int64_t row) {
-  for (std::int64_t i = begin; i < end; ++i) {
-    for (std::int64_t k = 0; k < interleaved<Word>; ++k) to[i * row + k] = from[k][i];
-  }
-}
-template <class Word>
-void baseline(const Word* const* from, std::int64_t begin, std::int64_t end, Word* to, std::int64_t row) {
-  rows_of(from, begin, end, to, row);
-}
-
 #if defined(__x86_64__)
-#define TIDU_AVX2 __attribute__((target("avx2")))
+constexpr std::size_t store_line = CpuTarget::line;
 
-TIDU_AVX2 void avx2(const std::uint64_t* const* from, std::int64_t begin, std::int64_t end, std::uint64_t* to,
-                    std::int64_t row) {
-  std::int64_t i = begin;
-  for (; i + 4 <= end; i += 4) {
-    __m256i x[4], y[4];
-    for (int k = 0; k < 4; ++k) x[k] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from[k] + i));
-    for (int k = 0; k < 2; ++k) {
-      y[k] = _mm256_unpacklo_epi64(x[2 * k], x[2 * k + 1]);
-      y[k + 2] = _mm256_unpackhi_epi64(x[2 * k], x[2 * k + 1]);
-    }
-    std::uint64_t* const at = to + i * row;
-    for (int k = 0; k < 2; ++k) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + k * row),
-                          _mm256_permute2x128_si256(y[2 * k], y[2 * k + 1], 0x20));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + (k + 2) * row),
-                          _mm256_permute2x128_si256(y[2 * k], y[2 * k + 1], 0x31));
-    }
-  }
-  rows_of(from, i, end, to, row);
-}
-
-TIDU_AVX2 void avx2(const std::uint32_t* const* from, std::int64_t begin, std::int64_t end, std::uint32_t* to,
-                    std::int64_t row) {
-  std::int64_t i = begin;
-  for (; i + 8 <= end; i += 8) {
-    __m256i x[8], y[8];
-    for (int k = 0; k < 8; ++k) x[k] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from[k] + i));
-    for (int k = 0; k < 8; k += 2) {  // rows 0 and 4, 1 and 5 of pairs of columns; then 2 and 6, 3 and 7
-      y[k] = _mm256_unpacklo_epi32(x[k], x[k + 1]);
-      y[k + 1] = _mm256_unpackhi_epi32(x[k], x[k + 1]);
-    }
-    for (int k = 0; k < 8; k += 4) {  // rows r and r + 4 of four columns
-      for (int half = 0; half < 2; ++half) {
-        x[k + 2 * half] = _mm256_unpacklo_epi64(y[k + half], y[k + half + 2]);
-        x[k + 2 * half + 1] = _mm256_unpackhi_epi64(y[k + half], y[k + half + 2]);
-      }
-    }
-    std::uint32_t* const at = to + i * row;
-    for (int k = 0; k < 4; ++k) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + k * row),
-                          _mm256_permute2x128_si256(x[k], x[k + 4], 0x20));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + (k + 4) * row),
-                          _mm256_permute2x128_si256(x[k], x[k + 4], 0x31));
-    }
-  }
-  rows_of(from, i, end, to, row);
-}
-
-constexpr std::size_t store_line = 64;
-
-TIDU_AVX2 void copy_lines_256(const std::byte* from, std::byte* to, std::size_t bytes) {
+__attribute__((target("avx2"))) void copy_lines_256(const std::byte* from, std::byte* to, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += 32)
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at),
                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at)));
@@ -98,21 +38,7 @@ CopyLines past_caches_copy() {
 }
 #endif
 
-template <class Word>
-Interleave<Word> choose() {
-#if defined(__x86_64__)
-  if (cpu_has(InstructionSet::avx2)) return avx2;
-#endif
-  return baseline<Word>;
-}
-
 }  // namespace
-
-template <class Word>
-Interleave<Word> interleave_kernel() {
-  static const Interleave<Word> kernel = choose<Word>();
-  return kernel;
-}
 
 template <class Word>
 void interleave_rows(std::span<const Word* const> columns, std::int64_t count, Word* to) {
@@ -153,8 +79,5 @@ void copy_past_caches(const std::byte* from, std::byte* to, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 #endif
-
-template Interleave<std::uint32_t> interleave_kernel<std::uint32_t>();
-template Interleave<std::uint64_t> interleave_kernel<std::uint64_t>();
 
 }  // namespace tidu::cpu_detail

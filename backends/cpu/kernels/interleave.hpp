@@ -8,19 +8,6 @@
 
 namespace tidu::cpu_detail {
 
-/// Number of columns that are interleaved at a time.
-template <class Word>
-inline constexpr std::int64_t interleaved = 32 / sizeof(Word);
-
-/// to[i * row + k] = from[k][i] for `interleaved<Word>` columns k, and for i in [begin, end). Word is
-/// std::uint32_t or std::uint64_t.
-template <class Word>
-using Interleave = void (*)(const Word* const* from, std::int64_t begin, std::int64_t end, Word* to,
-                            std::int64_t row);
-/// The kernel for this CPU.
-template <class Word>
-Interleave<Word> interleave_kernel();
-
 /// Interleaves whole rows of one word of each column: to[i * columns.size() + k] = columns[k][i], for i in
 /// [0, count).
 template <class Word>

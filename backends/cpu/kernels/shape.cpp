@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "cpu/kernel.hpp"
+#include "cpu/kernels/columns.hpp"
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/interleave.hpp"
 #include "cpu/kernels/short_rows.hpp"
 #include "cpu/kernels/strided.hpp"
 #include "cpu/layout.hpp"
