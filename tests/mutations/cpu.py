@@ -38,8 +38,6 @@ INTEGERS = "backends/cpu/fusion/vector_x86_arithmetic.hpp"
 fault("integer vectors", "a product of 64 bits lacks a part", INTEGERS, "    x_.vpaddq(t, t, r);\n", "")
 fault("integer vectors", "what is beyond all integers is the least of them", "backends/cpu/fusion/vector_lowering.cpp",
       "s.of(VectorOp::less_equal, s.immediate(0x1p31), x);", "s.of(VectorOp::less, x, x);")
-fault("reductions", "of rows side by side one is left out", "backends/cpu/fusion/reduce.hpp",
-      "for (std::int64_t k = columns; k < wide; ++k)", "for (std::int64_t k = 2 * columns; k < wide; ++k)")
 
 # Columns that fusions gather, and rows of columns that they make.
 COLUMNS = STEPS + "gather_prologues.cpp"
@@ -184,12 +182,6 @@ fault("matmuls", "what two read is what both of them do", "backends/cpu/demanded
 fault("matmuls", "one of two updates of a place is taken", "src/primitives/simplify_scattered.cpp",
       "if (update != none) return std::nullopt;", "if (update != none) continue;")
 
-# Short lines side by side.
-fault("reductions", "what is left of a cascade is reduced in the other order", "backends/cpu/fusion/reduce.hpp",
-      "if (((s.num_reduced >> level) & 1) == 0) continue;\n      for", "if (level + 1 == levels) continue;\n      for")
-fault("reductions", "lines of windows are those of the first rows", "backends/cpu/fusion/reduce.hpp",
-      "x + walk.offset() + begin * s.inner, s.inner, count, value", "x + begin * s.inner, s.inner, count, value")
-
 # What a run takes.
 fault("memory", "a term that is added to a sum has a place", STEPS + "accumulate_in_place.cpp",
       "    step.values.results = {addition.output()};\n", "")
@@ -198,26 +190,8 @@ fault("memory", "constants of programs inside are not counted", "backends/cpu/co
 fault("memory", "blocks are whole huge pages", "backends/cpu/arena.cpp", "const std::size_t rounded = to_whole_pages(bytes);\n  const Block",
       "const std::size_t rounded = (bytes + 511 * page) / (512 * page) * (512 * page);\n  const Block")
 
-# A transposed B that tiles transpose.
-TRANSPOSING = "backends/cpu/matmul/gemm_transposed.hpp"
-fault("transposing", "of the last terms one is left out", TRANSPOSING,
-      "i < kTerms - 1 && p < k; ++p, ++i)", "i < kTerms - 2 && p < k; ++p, ++i)")
-fault("transposing", "what was transposed for one tile is put where that of the first was", TRANSPOSING,
-      "    if (panel != nullptr) panel += kLanes<T>;\n", "")
-fault("transposing", "rows of A beyond the third are those of the next group", TRANSPOSING,
-      "pointer[r / kGroup][r % kGroup * a_stride]", "pointer[(r + 1) / (kGroup + 1)][r % kGroup * a_stride]")
-fault("transposing", "a vector that is not whole is added to the first row", TRANSPOSING,
-      "r < R; ++r, row += ldc)\n      sum[r] += load_first<T>(row, columns);",
-      "r < R; ++r, row += is_whole ? ldc : 0)\n      sum[r] += load_first<T>(row, columns);")
-fault("transposing", "tiles below one another write a row apart", TRANSPOSING, "      c += R * ldc;\n", "      c += ldc;\n")
-fault("transposing", "lower tiles begin where the higher ones did", "backends/cpu/matmul/gemm_small.hpp",
-      "      c += rows * ldc_;\n", "")
-fault("prepacked", "a plan for a packed B has it as it was", "backends/cpu/matmul/gemm.cpp",
-      "  plan.run_ready_ = nullptr;\n", "")
 fault("prepacked", "members of a batch are all of the first B", "backends/cpu/matmul/gemm_small.hpp",
       "++q, a += of_.stride_a, b += of_.stride_b, c += of_.stride_c) {", "++q, a += of_.stride_a, c += of_.stride_c) {")
-fault("gemm", "0.0 is not added to what transposes B", TRANSPOSING,
-      "adding == Adding::to_zero && r < R; ++r) sum[r] += Vector<T>{};", "false && r < R; ++r) sum[r] += Vector<T>{};")
 fault("gemm", "0.0 is not added in tiles", "backends/cpu/matmul/gemm_tiles.hpp",
       "sum[r][v] += Lanes{};", "sum[r][v] -= Lanes{};")
 fault("gemm", "0.0 is added as the result is", "backends/cpu/matmul/gemm_methods.hpp",

@@ -84,35 +84,8 @@ struct Any : Or {
   }
 };
 
-// Matrices with at most so many elements are reduced to a row one after another, with the bits of
-// reduce_rows, whose overhead for each matrix exceeds the work on so few elements.
-constexpr std::int64_t small_matrix = 64;
-bool has_small_matrices(const ReductionShape& s) {
-  return !s.inner_reduced && s.reduced.size() == 1 && s.kept.size() == 1 && s.rows > 1 && s.inner > 0 &&
-         s.num_reduced > 0 && s.num_reduced * s.inner <= small_matrix;
-}
-template <class F, class T>
-void reduce_small_matrices(const ReductionShape& s, const T* x, std::int64_t matrices, T* y) {
-  for (std::int64_t i = 0; i < matrices; ++i, x += s.num_reduced * s.inner, y += s.inner) {
-    for (std::int64_t j = 0; j < s.inner; ++j) {
-      T value = F::template identity<T>();
-      for (std::int64_t f = 0; f < s.num_reduced; ++f) value = F()(value, x[f * s.inner + j]);
-      y[j] = value;
-    }
-  }
-}
-
 template <class F, class T>
 void reduce(const ReductionShape& s, const Call& call) noexcept {
-  if (has_small_matrices(s)) {
-    const T* const x = call.operand<T>(0);
-    T* const y = call.result<T>();
-    const std::int64_t size = s.num_reduced * s.inner;
-    return parallel_for(s.threads, s.rows, 2 * element_grain / size,
-                        [&](std::int64_t begin, std::int64_t end) {
-                          reduce_small_matrices<F>(s, x + begin * size, end - begin, y + begin * s.inner);
-                        });
-  }
   if (s.inner_reduced && s.num_reduced == 1 && s.inner > 0 && s.inner < short_line) {
     const T* const x = call.operand<T>(0);
     T* const y = call.result<T>();
@@ -120,19 +93,6 @@ void reduce(const ReductionShape& s, const Call& call) noexcept {
     const std::int64_t grain = in_short_lines(2 * element_grain / s.inner);
     return parallel_for(s.threads, s.outputs, grain, [&](std::int64_t begin, std::int64_t end) {
       reduce_short_lines<F>(x + begin * s.inner, s.inner, end - begin, y + begin);
-    });
-  }
-  if (has_lines_side_by_side(s)) {
-    const T* const x = call.operand<T>(0);
-    T* const y = call.result<T>();
-    const std::int64_t lines = s.kept.back().extent;
-    const std::vector<ReductionShape::Axis> outer(s.kept.begin(), s.kept.end() - 1);
-    const std::int64_t grain =
-        std::max<std::int64_t>(1, 2 * element_grain / (lines * s.num_reduced * s.inner));
-    return parallel_for(s.threads, s.outputs / lines, grain, [&](std::int64_t begin, std::int64_t end) {
-      Walk walk(outer, begin);
-      for (std::int64_t i = begin; i < end; ++i, walk.next())
-        reduce_side_by_side<F>(s, x + walk.offset(), lines, y + i * lines);
     });
   }
   for_outputs(

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "cpu/cascade.hpp"
+#include "cpu/cpu_target.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/kernels/reduce_line.hpp"
-#include "cpu/kernels/short_rows.hpp"
 #include "tidu/graph/op.hpp"
 
 namespace tidu::cpu_detail {
@@ -76,21 +76,6 @@ template <class F, class T>
 void reduce_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
   constexpr std::int64_t together = short_lines;
   std::int64_t k = 0;
-  if constexpr (RealNumber<T> && requires { F::reduction; }) {
-    static const ReductionKernel<T> kernel = reduction_kernel<T>(F::reduction);
-    using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-    constexpr std::int64_t at_once = 256, fewest = 16;
-    T columns[max_short_row][at_once];
-    for (; is_short_row(length) && lines - k >= fewest;) {
-      const std::int64_t some = std::min(at_once, (lines - k) / together * together);
-      Word* to[max_short_row];
-      for (std::int64_t i = 0; i < length; ++i) to[i] = reinterpret_cast<Word*>(i == 0 ? y + k : columns[i]);
-      split_short_rows(reinterpret_cast<const Word*>(x), length, some, to);
-      for (std::int64_t i = 1; i < length; ++i) kernel.row(y + k, columns[i], some);
-      k += some;
-      x += some * length;
-    }
-  }
   for (; k + together <= lines; k += together, x += together * length) {
     T value[together];
     for (std::int64_t j = 0; j < together; ++j) value[j] = x[j * length];
@@ -123,59 +108,6 @@ T reduce_all(const ReductionShape& s, const T* x) {
   return cascade.result();
 }
 
-/// Does each output have several short lines, which are adjacent to those of the next output? Pooling windows
-/// of images are of this form.
-inline bool has_lines_side_by_side(const ReductionShape& s) {
-  constexpr std::int64_t fewest = 8, max_reduced = 16;
-  return s.inner_reduced && s.inner > 0 && s.inner < short_line && s.num_reduced > 1 &&
-         s.num_reduced <= max_reduced && !s.kept.empty() && s.kept.back().stride == s.inner &&
-         s.kept.back().extent >= fewest;
-}
-/// Reduces `outputs` such outputs, whose elements start at x: as reduce_all, except that another NaN of
-/// several may result.
-template <class F, class T>
-void reduce_side_by_side(const ReductionShape& s, const T* x, std::int64_t outputs, T* y) {
-  constexpr std::int64_t at_once = 128, levels = 5;  // of a cascade of 16
-  T partial[levels][at_once], value[at_once];
-  for (std::int64_t begin = 0; begin < outputs; begin += at_once, y += at_once) {
-    const std::int64_t count = std::min(at_once, outputs - begin);
-    Walk walk(s.reduced);
-    for (std::int64_t f = 0; f < s.num_reduced; ++f, walk.next()) {
-      reduce_short_lines<F>(x + walk.offset() + begin * s.inner, s.inner, count, value);
-      std::int64_t level = 0;
-      for (std::int64_t bits = f; (bits & 1) != 0; bits >>= 1, ++level) {
-        for (std::int64_t j = 0; j < count; ++j) value[j] = F()(partial[level][j], value[j]);
-      }
-      std::copy_n(value, count, partial[level]);
-    }
-    bool any = false;
-    for (std::int64_t level = 0; level < levels; ++level) {
-      if (((s.num_reduced >> level) & 1) == 0) continue;
-      for (std::int64_t j = 0; j < count; ++j) y[j] = any ? F()(partial[level][j], y[j]) : partial[level][j];
-      any = true;
-    }
-  }
-}
-
-/// Maximum number of columns for reducing several rows at the same time.
-inline constexpr std::int64_t narrow_columns = 16;
-
-/// Reduces contiguous rows of integers or bools, several side by side, since the order does not matter.
-template <class F, class T>
-void reduce_narrow_rows(const T* x, std::int64_t rows, std::int64_t columns, T* y) {
-  constexpr std::int64_t lanes = 4 * narrow_columns;
-  T lane[lanes];
-  const std::int64_t wide = lanes / columns * columns, count = rows * columns;
-  std::fill_n(lane, wide, F::template identity<T>());
-  std::int64_t i = 0;
-  for (; i + wide <= count; i += wide) {
-    for (std::int64_t k = 0; k < wide; ++k) lane[k] = F()(lane[k], x[i + k]);
-  }
-  for (std::int64_t k = 0; i < count; ++i, ++k) lane[k] = F()(lane[k], x[i]);
-  for (std::int64_t k = columns; k < wide; ++k) lane[k % columns] = F()(lane[k % columns], lane[k]);
-  std::copy_n(lane, columns, y);
-}
-
 /// Reduces rows [begin, end), at most reduction_chunk; `walk` is at the first of them.
 template <class F, class T>
 void reduce_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_t begin, std::int64_t end,
@@ -184,8 +116,8 @@ void reduce_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int6
   std::int64_t f = begin;
   if constexpr (RealNumber<T> && requires { F::reduction; }) {
     static const ReductionKernel<T> kernel = reduction_kernel<T>(F::reduction);
-    constexpr std::int64_t near = 256 * 1024;  // bytes of the second-level cache
-    if (s.reduced.size() == 1 && (end - begin) * s.reduced[0].stride <= near / std::int64_t{sizeof(T)}) {
+    if (s.reduced.size() == 1 &&
+        (end - begin) * s.reduced[0].stride <= CpuTarget::nearest / std::int64_t{sizeof(T)}) {
       const std::int64_t stride = s.reduced[0].stride;
       kernel.matrix(to, x + begin * stride, end - begin, stride, columns);
       f = end;  // as for all chunks, none of which is longer: `walk` stays
@@ -214,10 +146,6 @@ void reduce_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int6
 /// Computes `columns` neighbouring outputs whose elements start at x; the contiguous group is kept.
 template <class F, class T>
 void reduce_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) {
-  if constexpr (Integer<T> || Boolean<T>) {
-    if (s.reduced.size() == 1 && columns == s.inner && columns <= narrow_columns)
-      return reduce_narrow_rows<F>(x, s.num_reduced, columns, y);
-  }
   Walk walk(s.reduced);
   const auto make = [&](std::int64_t chunk, T* to) {
     reduce_row_chunk<F>(s, x, walk, chunk * reduction_chunk,

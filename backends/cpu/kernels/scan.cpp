@@ -58,8 +58,7 @@ void for_axis_tiles(const AxisState& s, std::int64_t width, const Part& part) {
                });
 }
 
-// Does x come before the best so far, of numbers or of vectors of them? NaN comes before all else; of equals
-// the first stays.
+// Does x come before the best so far? NaN comes before all else; of equals the first stays.
 struct Above {
   template <class T>
   auto operator()(const T& x, const T& best) const {
@@ -73,39 +72,9 @@ struct Below {
   }
 };
 
-// The same as find_in_lines with a line in each lane of vectors, so that no branch depends on the elements.
-template <class F, std::int64_t N, class T>
-void find_in_vectors(const T* x, std::int64_t stride, std::int64_t count, std::int64_t* at) {
-  constexpr std::int64_t width = 16 / sizeof(T);
-  typedef T Vector __attribute__((vector_size(16)));
-  using Positions = decltype(Vector() < Vector());
-  const auto load = [&](std::int64_t line) {
-    Vector value;
-    for (std::int64_t j = 0; j < width; ++j) value[j] = x[(line + j) * stride];
-    return value;
-  };
-  Vector best[N / width];
-  Positions position[N / width] = {};
-  for (std::int64_t k = 0; k < N / width; ++k) best[k] = load(k * width);
-  Positions now = {};
-  for (std::int64_t i = 1; i < count; ++i) {
-    ++x;
-    now += 1;
-    for (std::int64_t k = 0; k < N / width; ++k) {
-      const Vector value = load(k * width);
-      const Positions better = F()(value, best[k]);
-      best[k] = better ? value : best[k];
-      position[k] = better ? now : position[k];
-    }
-  }
-  for (std::int64_t j = 0; j < N; ++j) at[j] = position[j / width][j % width];
-}
-
 // The first extreme of `count` elements of each of N lines, `stride` apart, and where it is.
 template <class F, std::int64_t N, class T>
 void find_in_lines(const T* x, std::int64_t stride, std::int64_t count, T* best, std::int64_t* at) {
-  if constexpr (N > 1 && sizeof(T) >= 4 && std::is_arithmetic_v<T>)
-    return find_in_vectors<F, N>(x, stride, count, at);
   for (std::int64_t j = 0; j < N; ++j) {
     best[j] = x[j * stride];
     at[j] = 0;

@@ -5,15 +5,11 @@
 #include <array>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
+#include "cpu/cpu_target.hpp"
 #include "cpu/kernels/columns.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/kernels/short_rows.hpp"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace tidu::cpu_detail {
 namespace {
@@ -37,115 +33,28 @@ inline void copy_short(const std::byte* from, std::byte* to, std::size_t count) 
   if (count >= 4) return copy_ends<4>(from, to, count);
   copy_ends<2>(from, to, count);
 }
-#if defined(__x86_64__)
-// Four elements, as many again, and a vector of them.
-template <class E>
-struct ByThree {
-  static constexpr int lanes = 64 / static_cast<int>(sizeof(E));
-  typedef E Four __attribute__((vector_size(4 * sizeof(E))));
-  typedef E Eight __attribute__((vector_size(8 * sizeof(E))));
-  typedef E Vector __attribute__((vector_size(64)));
-  // Of lines in four lanes each, in four vectors, lane `at` of vector `which` of their three elements, among
-  // lanes of vectors `which` and the next. Before the last line's elements is one that is not its own, behind
-  // those of others.
-  static constexpr int place(int which, int at) {
-    const int e = which * lanes + at, line = e / 3;
-    return line * 4 + e % 3 + (line == lanes - 1 ? 1 : 0) - which * lanes;
-  }
-};
-template <int which, class Vector, int... at>
-__attribute__((always_inline, target("avx512f"))) inline Vector three_of(const Vector& x, const Vector& y,
-                                                                         std::integer_sequence<int, at...>) {
-  return __builtin_shufflevector(x, y, (ByThree<std::remove_cvref_t<decltype(x[0])>>::place(which, at))...);
-}
-// Planes of lines of three elements that come to lie side by side, and are apart in `from`, in order: so many
-// at a time that they are three vectors.
-template <class E>
-__attribute__((target("avx512f"))) void copy_by_three(const StridedAxis& planes, std::int64_t count,
-                                                      std::int64_t stride, const E* from, E* to) {
-  using Types = ByThree<E>;
-  using Vector = typename Types::Vector;
-  constexpr int lanes = Types::lanes;
-  using Lanes = std::make_integer_sequence<int, Types::lanes>;
-  const auto [extent, to_plane, from_plane] = planes;  // of their own, as what is written might be these
-  for (std::int64_t plane = 0; plane < extent; ++plane, to += to_plane, from += from_plane) {
-    const E* source = from;
-    E* target = to;
-    std::int64_t i = 0;
-    for (; i + lanes <= count; i += lanes, source += lanes * stride, target += 3 * lanes) {
-      Vector x[4];
-#pragma GCC unroll 4
-      for (int k = 0; k < 4; ++k) {
-        const E* const lines = source + k * (lanes / 4) * stride;
-        typename Types::Four line[lanes / 4];
-#pragma GCC unroll 4
-        for (int j = 0; j < lanes / 4; ++j) {
-          const std::int64_t before = k * (lanes / 4) + j == lanes - 1 ? 1 : 0;
-          std::memcpy(&line[j], lines + j * stride - before, sizeof line[j]);
-        }
-        if constexpr (lanes == 8) {
-          x[k] = __builtin_shufflevector(line[0], line[1], 0, 1, 2, 3, 4, 5, 6, 7);
-        } else {
-          const typename Types::Eight low = __builtin_shufflevector(line[0], line[1], 0, 1, 2, 3, 4, 5, 6, 7),
-                                      high =
-                                          __builtin_shufflevector(line[2], line[3], 0, 1, 2, 3, 4, 5, 6, 7);
-          x[k] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        }
-      }
-      const Vector first = three_of<0>(x[0], x[1], Lanes()), second = three_of<1>(x[1], x[2], Lanes()),
-                   third = three_of<2>(x[2], x[3], Lanes());
-      std::memcpy(target, &first, sizeof first);
-      std::memcpy(target + lanes, &second, sizeof second);
-      std::memcpy(target + 2 * lanes, &third, sizeof third);
-    }
-    for (; i < count; ++i, source += stride, target += 3) std::memcpy(target, source, 3 * sizeof(E));
-  }
-}
-#endif
 template <std::size_t bytes, class E>
-void copy_lines_of(const StridedAxis& planes, const StridedAxis& outer, const E* from, E* to) {
-  const auto [count, to_plane, from_plane] = planes;  // of their own, as what is written might be these
-  const auto [extent, to_stride, from_stride] = outer;
-#if defined(__x86_64__)
-  static const bool has_vectors = __builtin_cpu_supports("avx512f");
-  if constexpr (bytes == 3 * sizeof(E) && sizeof(E) >= 4) {
-    if (to_stride == 3 && from_stride > 0 && extent >= ByThree<E>::lanes && has_vectors)
-      return copy_by_three(planes, extent, from_stride, from, to);
-  }
-#endif
-  for (std::int64_t k = 0; k < count; ++k, to += to_plane, from += from_plane) {
-    const E* source = from;
-    E* target = to;
-    for (std::int64_t i = 0; i < extent; ++i, target += to_stride, source += from_stride)
-      std::memcpy(target, source, bytes);
-  }
+void copy_lines_of(const StridedAxis& outer, const E* from, E* to) {
+  const auto [extent, to_stride, from_stride] = outer;  // of its own, as what is written might be these
+  for (std::int64_t i = 0; i < extent; ++i, to += to_stride, from += from_stride)
+    std::memcpy(to, from, bytes);
 }
-// Planes of lines of 2 to 128 bytes. Not inlined: the walk over other lines takes longer with it.
+// Lines of 2 to 128 bytes. Not inlined: the walk over other lines takes longer with it.
 template <class E>
-__attribute__((noinline)) void copy_short_lines(const StridedAxis& planes, const StridedAxis& outer,
-                                                std::size_t bytes, const E* from, E* to) {
+__attribute__((noinline)) void copy_short_lines(const StridedAxis& outer, std::size_t bytes, const E* from,
+                                                E* to) {
   switch (bytes) {
-    case 8: return copy_lines_of<8>(planes, outer, from, to);
-    case 12: return copy_lines_of<12>(planes, outer, from, to);
-    case 16: return copy_lines_of<16>(planes, outer, from, to);
-    case 24: return copy_lines_of<24>(planes, outer, from, to);
-    case 32: return copy_lines_of<32>(planes, outer, from, to);
-    case 64: return copy_lines_of<64>(planes, outer, from, to);
+    case 8: return copy_lines_of<8>(outer, from, to);
+    case 12: return copy_lines_of<12>(outer, from, to);
+    case 16: return copy_lines_of<16>(outer, from, to);
+    case 24: return copy_lines_of<24>(outer, from, to);
+    case 32: return copy_lines_of<32>(outer, from, to);
+    case 64: return copy_lines_of<64>(outer, from, to);
     default: break;
   }
-  const auto [count, to_plane, from_plane] = planes;  // as above
-  const auto [extent, to_stride, from_stride] = outer;
-  for (std::int64_t k = 0; k < count; ++k, to += to_plane, from += from_plane) {
-    const E* source = from;
-    E* target = to;
-    for (std::int64_t i = 0; i < extent; ++i, target += to_stride, source += from_stride)
-      copy_short(reinterpret_cast<const std::byte*>(source), reinterpret_cast<std::byte*>(target), bytes);
-  }
-}
-// Of its own, so that it is made of vectors.
-template <class E>
-void copy_every_second(std::int64_t count, const E* from, E* to) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from[2 * i];
+  const auto [extent, to_stride, from_stride] = outer;  // as above
+  for (std::int64_t i = 0; i < extent; ++i, to += to_stride, from += from_stride)
+    copy_short(reinterpret_cast<const std::byte*>(from), reinterpret_cast<std::byte*>(to), bytes);
 }
 // Each element twice, in `lines` lines that are `line` apart.
 template <class E>
@@ -169,12 +78,6 @@ void copy_twice(std::int64_t count, std::int64_t lines, std::int64_t line, const
     for (std::int64_t k = 0; k < lines; ++k) to[k * line + 2 * i] = to[k * line + 2 * i + 1] = element;
   }
 }
-// Of its own, so that vectors are transposed: where the stride is not known, elements go one by one.
-template <class E>
-void copy_backward(std::int64_t count, const E* from, E* to) {
-  TIDU_INDEPENDENT
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from[-i];
-}
 template <class E>
 constexpr bool is_word = std::is_same_v<E, std::uint32_t> || std::is_same_v<E, std::uint64_t>;
 // The first element of each row of so few.
@@ -193,10 +96,6 @@ void copy_line(const StridedAxis& axis, const E* from, E* to) {
     std::fill_n(to, axis.extent, *from);
   } else if (is_word<E> && axis.to == 1 && is_short_row(axis.from)) {
     copy_first_of_rows(axis.extent, axis.from, from, to);
-  } else if (axis.to == 1 && axis.from == 2) {
-    copy_every_second(axis.extent, from, to);
-  } else if (axis.to == 1 && axis.from == -1) {
-    copy_backward(axis.extent, from, to);
   } else {
     TIDU_INDEPENDENT
     for (std::int64_t i = 0; i < axis.extent; ++i) to[i * axis.to] = from[i * axis.from];
@@ -239,32 +138,13 @@ void copy_narrow(const StridedAxis& outer, const StridedAxis& inner, const E* fr
     default: return copy_narrow_lines<8>(outer, inner.from, from, to);
   }
 }
-// One line again and again: what is there already is copied behind it, twice as much each time.
-template <class E>
-void repeat_line(std::int64_t count, std::int64_t times, const E* from, E* to) {
-  constexpr std::int64_t most = 4096 / sizeof(E);
-  std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(E));
-  const std::int64_t all = count * times;
-  std::int64_t done = count;
-  while (done < all) {
-    const std::int64_t next = std::min(done <= most ? done : most / count * count, all - done);
-    std::memcpy(to + done, to, static_cast<std::size_t>(next) * sizeof(E));
-    done += next;
-  }
-}
 template <class E>
 void copy_lines(const StridedAxis& outer, const StridedAxis& inner, const E* from, E* to) {
   const std::size_t bytes = static_cast<std::size_t>(inner.extent) * sizeof(E);
-  if (inner.to == 1 && inner.from == 1 && bytes <= short_line && outer.from == 0 &&
-      outer.to == inner.extent) {
-    repeat_line(inner.extent, outer.extent, from, to);
-  } else if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
-    copy_short_lines({1, 0, 0}, outer, bytes, from, to);
+  if (inner.to == 1 && inner.from == 1 && bytes >= 2 && bytes <= short_line) {
+    copy_short_lines(outer, bytes, from, to);
   } else if (inner.to == 1 && inner.extent >= 2 && inner.extent <= max_narrow) {
     copy_narrow(outer, inner, from, to);
-  } else if (inner.to == 1 && inner.from == 2 && !is_word<E>) {
-    for (std::int64_t i = 0; i < outer.extent; ++i)
-      copy_every_second(inner.extent, from + i * outer.from, to + i * outer.to);
   } else {
     for (std::int64_t i = 0; i < outer.extent; ++i)
       copy_line(inner, from + i * outer.from, to + i * outer.to);
@@ -285,7 +165,7 @@ void copy_tile(std::int64_t count, std::int64_t step, std::int64_t rows, std::in
     }
     if (count >= static_cast<std::int64_t>(16 / sizeof(E))) {
       const auto few_fit = [](std::int64_t stride) {
-        return stride * static_cast<std::int64_t>(sizeof(E)) % 2048 == 0;
+        return stride * static_cast<std::int64_t>(sizeof(E)) % (CpuTarget::page / 2) == 0;
       };
       const std::int64_t line =
           few_fit(row_stride) && !few_fit(step) ? static_cast<std::int64_t>(64 / sizeof(E)) : 8;
@@ -333,7 +213,6 @@ StridedCopy::StridedCopy(std::vector<StridedAxis> axes, std::size_t element_size
     }
   }
   if (!tiled_) find_doubled();
-  if (!tiled_ && !doubled_) cut_lines();
 }
 
 // What repeats rows, and each element of a row twice, as pooling's cotangents and larger pictures are made:
@@ -356,21 +235,6 @@ void StridedCopy::run_doubled(const E* from, E* to) const {
     for (std::int64_t i = begin; i < end; ++i)
       copy_twice(row.extent, rows.extent, rows.to, from + i * planes.from, to + i * planes.to);
   });
-}
-
-// Where short lines that lie side by side in `from` go to places far apart, some at a time of those that lie
-// apart, so that what is read with a line is still near when its neighbours are copied.
-void StridedCopy::cut_lines() {
-  constexpr std::int64_t most = 128, fewest = 8;
-  if (axes_.size() < 3) return;
-  const StridedAxis line = axes_.back(), far = axes_[axes_.size() - 2], side = axes_[axes_.size() - 3];
-  const bool is_short = static_cast<std::size_t>(line.extent) * element_size_ <= short_line;
-  if (line.to != 1 || line.from != 1 || !is_short || side.from != line.extent || far.extent <= most) return;
-  std::int64_t at_once = most;
-  while (at_once >= fewest && far.extent % at_once != 0) --at_once;
-  if (at_once < fewest) return;
-  axes_[axes_.size() - 2].extent = at_once;
-  axes_.insert(axes_.end() - 3, {far.extent / at_once, far.to * at_once, far.from * at_once});
 }
 
 // Planes that are transposed, by tiles of rows of `from`.
@@ -405,22 +269,8 @@ void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
   if (tiled_) return run_tiled(source, target);
   const std::int64_t last_two = axes_.size() > 1 ? axes_[axes_.size() - 2].extent * axes_.back().extent : 0;
   // One long line at a time leaves more to share between threads.
-  std::size_t inner = last_two > 0 && last_two <= 4 * element_grain ? 2 : 1;
+  const std::size_t inner = last_two > 0 && last_two <= 4 * element_grain ? 2 : 1;
   const StridedAxis& last = axes_.back();
-  const std::size_t line = static_cast<std::size_t>(last.extent) * sizeof(E);
-  // What comes between two planes of short lines takes as long as some of them.
-  if (inner == 2 && axes_.size() > 2 && last.to == 1 && last.from == 1 && line >= 2 && line <= short_line &&
-      axes_[axes_.size() - 2].from != 0 && last_two * axes_[axes_.size() - 3].extent <= 4 * element_grain)
-    inner = 3;
-  const auto block = [this, inner, line](const E* x, E* y) {
-    if (inner == 2) {
-      copy_lines(axes_[axes_.size() - 2], axes_.back(), x, y);
-    } else if (inner == 3) {
-      copy_short_lines(axes_[axes_.size() - 3], axes_[axes_.size() - 2], line, x, y);
-    } else {
-      copy_line(axes_.back(), x, y);
-    }
-  };
   const std::size_t outer = axes_.size() - inner;
   std::int64_t blocks = 1;
   for (std::size_t k = 0; k < outer; ++k) blocks *= axes_[k].extent;
@@ -443,8 +293,10 @@ void StridedCopy::run_as(const std::byte* from, std::byte* to) const {
         const StridedAxis& lines = axes_[outer - 1];
         steps = std::min(end - i, lines.extent - at[outer - 1]);
         copy_lines({steps, lines.to, lines.from}, last, source + from_at, target + to_at);
+      } else if (inner == 2) {
+        copy_lines(axes_[axes_.size() - 2], last, source + from_at, target + to_at);
       } else {
-        block(source + from_at, target + to_at);
+        copy_line(last, source + from_at, target + to_at);
       }
       i += steps;
       for (std::size_t k = outer; k-- > 0; steps = 1) {

@@ -26,7 +26,6 @@ class StridedCopy {
   void run(const std::byte* from, std::byte* to) const;
 
  private:
-  void cut_lines();
   void find_doubled();
   template <class E>
   void run_tiled(const E* from, E* to) const;

@@ -10,10 +10,6 @@
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/kernels/reduce_line.hpp"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace tidu::cpu_detail {
 namespace {
 
@@ -30,52 +26,6 @@ struct LargestOfWindow : Maximum {
   }
 };
 
-#if defined(__x86_64__)
-#define TIDU_AVX512 __attribute__((target("avx512f"), always_inline)) static inline
-// The same in vectors.
-template <class F>
-struct VectorReduction;
-template <>
-struct VectorReduction<SumOfWindow> {
-  TIDU_AVX512 __m512 of(__m512 x, __m512 y) { return _mm512_add_ps(x, y); }
-  TIDU_AVX512 __m512 pair(__m512 x, __m512 y) { return of(of(_mm512_setzero_ps(), x), y); }
-};
-template <>
-struct VectorReduction<LargestOfWindow> {
-  TIDU_AVX512 __m512 of(__m512 x, __m512 y) {
-    const __mmask16 first =
-        static_cast<__mmask16>(_mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q));
-    return _mm512_mask_blend_ps(first, y, x);
-  }
-  TIDU_AVX512 __m512 pair(__m512 x, __m512 y) { return of(x, y); }
-};
-
-// Squares of 2 by 2 in rows of `width`, rows [begin, end) of the result: first columns, then pairs of them,
-// as one axis after another does.
-template <class F>
-__attribute__((target("avx512f"))) void reduce_squares(std::int64_t width, std::int64_t begin,
-                                                       std::int64_t end, const float* x, float* y) {
-  using V = VectorReduction<F>;
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-  for (std::int64_t r = begin; r < end; ++r) {
-    const float *const a = x + 2 * r * width, *const b = a + width;
-    for (std::int64_t j = 0; j < width; j += 32) {
-      const auto ones = ~std::uint32_t{0} >> (32 - std::min<std::int64_t>(32, width - j));
-      const auto low = static_cast<__mmask16>(ones), high = static_cast<__mmask16>(ones >> 16);
-      const __m512 left = V::of(_mm512_maskz_loadu_ps(low, a + j), _mm512_maskz_loadu_ps(low, b + j));
-      const __m512 right =
-          V::of(_mm512_maskz_loadu_ps(high, a + j + 16), _mm512_maskz_loadu_ps(high, b + j + 16));
-      const __m512 z =
-          V::pair(_mm512_permutex2var_ps(left, even, right), _mm512_permutex2var_ps(left, odd, right));
-      const std::int64_t count = std::min<std::int64_t>(16, (width - j) / 2);
-      _mm512_mask_storeu_ps(y + r * (width / 2) + j / 2, static_cast<__mmask16>(0xffffU >> (16 - count)), z);
-    }
-  }
-}
-#undef TIDU_AVX512
-#endif
-
 // [outer, extent, inner] to [outer, count, inner].
 struct Pass {
   std::int64_t outer = 1, extent = 1, inner = 1, count = 1;
@@ -90,8 +40,7 @@ struct WindowState {
   std::vector<Pass> passes;
   std::int64_t size;  // of the result
   int threads;
-  std::size_t bytes;     // of one scratch buffer; there are two
-  bool squares = false;  // of 2 by 2, apart from each other, which cover all
+  std::size_t bytes;  // of one scratch buffer; there are two
 };
 
 // Rows [at, end), of `columns` elements each.
@@ -205,32 +154,10 @@ void reduce_pass(const Pass& s, int threads, const T* x, T* y) {
   });
 }
 
-// Are squares reduced by vectors?
-bool has_vectors() {
-#if defined(__x86_64__)
-  static const bool has = __builtin_cpu_supports("avx512f");
-  return has;
-#else
-  return false;
-#endif
-}
-
 template <class F, class T>
 void reduce_windows(const WindowState& s, const Call& call) {
   if (s.size == 0) return;
   const T* x = call.operand<T>(0);
-#if defined(__x86_64__)
-  if constexpr (std::is_same_v<T, float>) {
-    if (has_vectors() && s.squares) {
-      const std::int64_t width = s.passes[0].inner;
-      parallel_for(s.threads, s.passes[0].count, std::max<std::int64_t>(1, element_grain / width),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     reduce_squares<F>(width, begin, end, x, call.result<T>());
-                   });
-      return;
-    }
-  }
-#endif
   if (s.passes.empty()) {
     std::copy_n(x, s.size, call.result<T>());
     return;
@@ -281,12 +208,6 @@ WindowState window_state(const PlanRequest& request) {
     const auto bytes = static_cast<std::size_t>(pass.outer * pass.count * pass.inner) * size_of(x.dtype());
     state.bytes = std::max(state.bytes, (bytes + 63) / 64 * 64);
   }
-  const auto halves = [](const Pass& pass) {
-    return pass.window == 2 && pass.stride == 2 && pass.low == 0 && pass.count * 2 == pass.extent;
-  };
-  const std::vector<Pass>& passes = state.passes;
-  state.squares = passes.size() == 2 && halves(passes[0]) && halves(passes[1]) && passes[1].inner == 1 &&
-                  passes[0].axis + 1 == passes[1].axis;
   return state;
 }
 
@@ -296,8 +217,7 @@ Plan plan_windows(const PlanRequest& request) {
     if constexpr (std::is_invocable_v<const F&, T, T>) {
       WindowState state = window_state(request);
       const std::size_t buffers = std::clamp<std::size_t>(state.passes.size(), 1, 3) - 1;  // between passes
-      const bool reduces_squares = std::is_same_v<T, float> && has_vectors() && state.squares;
-      const std::size_t scratch = reduces_squares ? 0 : buffers * state.bytes;
+      const std::size_t scratch = buffers * state.bytes;
       return make_plan<WindowState, reduce_windows<F, T>>(std::move(state), scratch);
     } else {
       return Plan();
