@@ -10,8 +10,8 @@
 #include "cpu/fusion/reduce.hpp"
 #include "cpu/fusion/rows.hpp"
 #include "cpu/fusion/rows_plan.hpp"
+#include "cpu/kernels/arithmetic.hpp"
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/reductions.hpp"
 #include "cpu/parallel.hpp"
 #include "tidu/graph/builder.hpp"
 #include "tidu/graph/error.hpp"
@@ -51,6 +51,15 @@ void fill_identity(std::byte* at, Reduction reduction, std::int64_t count) {
                                                 : infinity);
 }
 
+template <class T>
+void combine(Reduction reduction, T* to, const T* from, std::int64_t count) {
+  switch (reduction) {
+    case Reduction::sum: return reduce_into<Add>(to, from, count);
+    case Reduction::largest: return reduce_into<Maximum>(to, from, count);
+    case Reduction::smallest: return reduce_into<Minimum>(to, from, count);
+  }
+}
+
 class RowsRun {
  public:
   RowsRun(const RowsState& s, const Call& call)
@@ -73,9 +82,9 @@ class RowsRun {
       parallel_for(s_.threads, s_.rows, s_.grain, some);
     }
     if (code_.dtype == f32) {
-      combine<float>();
+      combine_chunks<float>();
     } else {
-      combine<double>();
+      combine_chunks<double>();
     }
   }
 
@@ -132,7 +141,7 @@ class RowsRun {
   }
   // Combines chunks as reduce_rows of reduce.hpp does; each chunk has memory of its own.
   template <class T>
-  void combine() const {
+  void combine_chunks() const {
     const std::int64_t chunks = (s_.rows + s_.reduce_rows - 1) / s_.reduce_rows;
     if (s_.reductions.empty() || chunks < 2) return;
     in_cascade(
@@ -140,9 +149,8 @@ class RowsRun {
         [](std::int64_t, std::int64_t chunk) { return chunk; },
         [&](std::int64_t to, std::int64_t chunk) {
           for (std::size_t f = 0; f < s_.reductions.size(); ++f) {
-            reduction_kernel<T>(s_.reductions[f].reduction)
-                .row(reinterpret_cast<T*>(part(to, f)), reinterpret_cast<const T*>(part(chunk, f)),
-                     code_.columns * s_.period);
+            combine(s_.reductions[f].reduction, reinterpret_cast<T*>(part(to, f)),
+                    reinterpret_cast<const T*>(part(chunk, f)), code_.columns * s_.period);
           }
         });
   }

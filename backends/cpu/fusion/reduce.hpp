@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "cpu/cascade.hpp"
-#include "cpu/cpu_target.hpp"
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/elementwise.hpp"
 #include "cpu/kernels/reduce_line.hpp"
@@ -108,57 +107,22 @@ T reduce_all(const ReductionShape& s, const T* x) {
   return cascade.result();
 }
 
-/// Reduces rows [begin, end), at most reduction_chunk; `walk` is at the first of them.
-template <class F, class T>
-void reduce_row_chunk(const ReductionShape& s, const T* x, Walk& walk, std::int64_t begin, std::int64_t end,
-                      std::int64_t columns, T* to) {
-  std::fill_n(to, columns, F::template identity<T>());
-  std::int64_t f = begin;
-  if constexpr (RealNumber<T> && requires { F::reduction; }) {
-    static const ReductionKernel<T> kernel = reduction_kernel<T>(F::reduction);
-    if (s.reduced.size() == 1 &&
-        (end - begin) * s.reduced[0].stride <= CpuTarget::nearest / std::int64_t{sizeof(T)}) {
-      const std::int64_t stride = s.reduced[0].stride;
-      kernel.matrix(to, x + begin * stride, end - begin, stride, columns);
-      f = end;  // as for all chunks, none of which is longer: `walk` stays
-    }
-    for (; f + 4 <= end; f += 4) {
-      const T* rows[4];
-      for (const T*& row : rows) {
-        row = x + walk.offset();
-        walk.next();
-      }
-      kernel.rows(to, rows, columns);
-    }
-  }
-  for (; f < end; ++f, walk.next()) {
-    const T* row = x + walk.offset();
-    if constexpr (RealNumber<T> && requires { F::reduction; }) {
-      static const ReductionKernel<T> kernel = reduction_kernel<T>(F::reduction);
-      kernel.row(to, row, columns);
-    } else {
-      TIDU_INDEPENDENT
-      for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], row[j]);
-    }
-  }
-}
-
 /// Computes `columns` neighbouring outputs whose elements start at x; the contiguous group is kept.
 template <class F, class T>
 void reduce_rows(const ReductionShape& s, const T* x, std::int64_t columns, T* y) {
   Walk walk(s.reduced);
   const auto make = [&](std::int64_t chunk, T* to) {
-    reduce_row_chunk<F>(s, x, walk, chunk * reduction_chunk,
-                        std::min((chunk + 1) * reduction_chunk, s.num_reduced), columns, to);
+    std::fill_n(to, columns, F::template identity<T>());
+    const std::int64_t end = std::min((chunk + 1) * reduction_chunk, s.num_reduced);
+    for (std::int64_t f = chunk * reduction_chunk; f < end; ++f, walk.next())
+      reduce_into<F>(to, x + walk.offset(), columns);
   };
   const std::int64_t chunks = (s.num_reduced + reduction_chunk - 1) / reduction_chunk;
   if (chunks <= 1) return make(0, y);
   T parts[cascade_levels][reduction_columns];
   in_cascade(
       std::int64_t{0}, chunks, y, make, [&](std::int64_t level, std::int64_t) { return parts[level]; },
-      [&](T* to, const T* from) {
-        for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], from[j]);
-      });
+      [&](T* to, const T* from) { reduce_into<F>(to, from, columns); });
 }
 
 /// A reduction of contiguous elements to one element in two parts, with the bits of the whole kernel: `block`

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cpu/fusion/rows.hpp"
-#include "cpu/kernels/reductions.hpp"
+#include "cpu/kernels/reduce_line.hpp"
 #include "tidu/cpu/program.hpp"
 #include "tidu/cpu/schedule_passes.hpp"
 

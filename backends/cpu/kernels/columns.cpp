@@ -1,4 +1,4 @@
-// columns.cpp - see columns.hpp; by AVX2 or AVX-512 where they are there.
+// columns.cpp - see columns.hpp; by AVX2 where it is there.
 #include "cpu/kernels/columns.hpp"
 
 #include <algorithm>
@@ -104,45 +104,6 @@ TIDU_AVX2 void interleave_squares(const Word* const* from, std::int64_t begin, s
   transpose_rows(columns, end - begin, to + begin * row, row);
 }
 
-#define TIDU_AVX512 __attribute__((target("avx512f,avx512vl")))
-
-// Up to four columns of eight rows, those in `mask`. (Shuffles as vectors of the compiler, since g++ 12 warns
-// in its own header of intrinsics for them.)
-TIDU_AVX512 inline void transpose_eight(const std::uint64_t* const* rows, __mmask8 mask, std::uint64_t* to,
-                                        std::int64_t stride) {
-  using Eight = long long __attribute__((vector_size(64)));
-  Eight x[4];
-  for (int r = 0; r < 4; ++r)
-    x[r] = __builtin_shufflevector(_mm256_maskz_loadu_epi64(mask, rows[r]),
-                                   _mm256_maskz_loadu_epi64(mask, rows[r + 4]), 0, 1, 2, 3, 4, 5, 6, 7);
-  const auto column = [&](int k, const Eight& of) { std::memcpy(to + k * stride, &of, sizeof of); };
-  const Eight even[] = {__builtin_shufflevector(x[0], x[1], 0, 8, 2, 10, 4, 12, 6, 14),
-                        __builtin_shufflevector(x[2], x[3], 0, 8, 2, 10, 4, 12, 6, 14)};
-  const Eight odd[] = {__builtin_shufflevector(x[0], x[1], 1, 9, 3, 11, 5, 13, 7, 15),
-                       __builtin_shufflevector(x[2], x[3], 1, 9, 3, 11, 5, 13, 7, 15)};
-  column(0, __builtin_shufflevector(even[0], even[1], 0, 1, 8, 9, 4, 5, 12, 13));
-  if ((mask & 2) != 0) column(1, __builtin_shufflevector(odd[0], odd[1], 0, 1, 8, 9, 4, 5, 12, 13));
-  if ((mask & 4) != 0) column(2, __builtin_shufflevector(even[0], even[1], 2, 3, 10, 11, 6, 7, 14, 15));
-  if ((mask & 8) != 0) column(3, __builtin_shufflevector(odd[0], odd[1], 2, 3, 10, 11, 6, 7, 14, 15));
-}
-TIDU_AVX512 void gather_eights(const std::uint64_t* from, const std::int64_t* offsets, std::int64_t count,
-                               std::int64_t columns, std::uint64_t* to, std::int64_t stride) {
-  constexpr std::int64_t wide = 4;
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    const std::uint64_t* rows[8];
-    for (int r = 0; r < 8; ++r) rows[r] = from + offsets[i + r];
-    std::uint64_t* at = to + i;
-    std::int64_t left = columns;
-    for (; left >= wide; left -= wide, at += wide * stride) {
-      transpose_eight(rows, 15, at, stride);
-      for (const std::uint64_t*& row : rows) row += wide;
-    }
-    if (left != 0) transpose_eight(rows, static_cast<__mmask8>((1U << left) - 1), at, stride);
-  }
-  columns_of(from, offsets, i, count, columns, to, stride);
-}
-
 TIDU_AVX2 void find_offsets_256(const std::int32_t* indices, std::int64_t count, std::int64_t last,
                                 std::int64_t step, std::int64_t* offsets) {
   const __m128i zero = _mm_setzero_si128(), limit = _mm_set1_epi32(static_cast<std::int32_t>(last));
@@ -160,9 +121,6 @@ TIDU_AVX2 void find_offsets_256(const std::int32_t* indices, std::int64_t count,
 template <class Word>
 GatherColumns<Word> chosen() {
 #if defined(__x86_64__)
-  if constexpr (sizeof(Word) == 8) {
-    if (cpu_has(InstructionSet::avx512)) return gather_eights;
-  }
   if (cpu_has(InstructionSet::avx2)) return gather_squares<Word>;
 #endif
   return gather_one_by_one<Word>;

@@ -9,7 +9,6 @@
 #include <cstdint>
 
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/reductions.hpp"
 
 namespace tidu::cpu_detail {
 
@@ -45,23 +44,16 @@ inline constexpr std::int64_t reduction_columns = 256;
 /// Shorter lines are reduced element by element.
 inline constexpr std::int64_t short_line = 16;
 
-/// Reduces at most reduction_block contiguous elements.
-template <class F, class T>
-T reduce_line(const T* x, std::int64_t count) {
-  constexpr std::int64_t lanes = short_line;
+/// Reductions of floating-point numbers that generated code computes too, with the same bits.
+enum class Reduction : std::uint8_t { sum, largest, smallest };
+
+/// Reduces `count` elements, at least as many as there are lanes; the lanes are then reduced by halves.
+template <std::int64_t lanes, class F, class T>
+T reduce_in_lanes(const T* x, std::int64_t count) {
   T lane[lanes];
-  std::int64_t i = 0;
-  if (count < lanes) {
-    T value = F::template identity<T>();
-    for (; i < count; ++i) value = i == 0 ? x[0] : F()(value, x[i]);
-    return value;
-  }
-  if constexpr (RealNumber<T> && requires { F::reduction; }) {
-    static const ReductionKernel<T> kernel = reduction_kernel<T>(F::reduction);
-    return kernel.line(x, count);
-  }
   for (std::int64_t k = 0; k < lanes; ++k) lane[k] = x[k];
-  for (i = lanes; i + lanes <= count; i += lanes) {
+  std::int64_t i = lanes;
+  for (; i + lanes <= count; i += lanes) {
     for (std::int64_t k = 0; k < lanes; ++k) lane[k] = F()(lane[k], x[i + k]);
   }
   for (std::int64_t k = 0; i < count; ++i, ++k) lane[k] = F()(lane[k], x[i]);
@@ -69,6 +61,29 @@ T reduce_line(const T* x, std::int64_t count) {
     for (std::int64_t k = 0; k < step; ++k) lane[k] = F()(lane[k], lane[k + step]);
   }
   return lane[0];
+}
+
+/// Reduces at most reduction_block contiguous elements. An F with a member `reduction` takes 64 lanes for 128
+/// elements and more of a floating-point type, so that one addition need not wait for the last.
+template <class F, class T>
+T reduce_line(const T* x, std::int64_t count) {
+  constexpr std::int64_t few_lanes = short_line, many_lanes = 64, long_line = 128;
+  if (count < few_lanes) {
+    T value = F::template identity<T>();
+    for (std::int64_t i = 0; i < count; ++i) value = i == 0 ? x[0] : F()(value, x[i]);
+    return value;
+  }
+  if constexpr (RealNumber<T> && requires { F::reduction; }) {
+    if (count >= long_line) return reduce_in_lanes<many_lanes, F>(x, count);
+  }
+  return reduce_in_lanes<few_lanes, F>(x, count);
+}
+
+/// to[i] = F()(to[i], from[i])
+template <class F, class T>
+void reduce_into(T* to, const T* from, std::int64_t count) {
+  TIDU_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) to[i] = F()(to[i], from[i]);
 }
 
 }  // namespace tidu::cpu_detail

@@ -7,7 +7,7 @@
 #include "cpu/kernel.hpp"
 #include "cpu/kernels/arithmetic.hpp"
 #include "cpu/kernels/elementwise.hpp"
-#include "cpu/kernels/reductions.hpp"
+#include "cpu/kernels/reduce_line.hpp"
 #include "cpu/layout.hpp"
 #include "cpu/parallel.hpp"
 
@@ -95,14 +95,13 @@ std::int64_t find_in_line(const T* x, std::int64_t count) {
   constexpr std::int64_t block = 1024, least = 16;
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     if (count >= least) {
-      const ReductionKernel<T>& kernel =
-          reduction_kernel<T>(std::is_same_v<F, Above> ? Reduction::largest : Reduction::smallest);
+      using Extreme = std::conditional_t<std::is_same_v<F, Above>, Maximum, Minimum>;
       T best = x[0];
       std::int64_t from = 0;  // of the first block that has the best
       for (std::int64_t i = 0; i < count; i += block) {
         // The last block may begin in that before.
         const std::int64_t begin = std::max<std::int64_t>(0, std::min(i, count - least));
-        const T value = kernel.line(x + begin, std::min(block, count - begin));
+        const T value = reduce_in_lanes<least, Extreme>(x + begin, std::min(block, count - begin));
         if (i > 0 && !F()(value, best)) continue;
         best = value;
         from = begin;
