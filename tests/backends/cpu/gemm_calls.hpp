@@ -1,6 +1,7 @@
 // gemm_calls.hpp - calls of matmuls and elements for them.
 #pragma once
 
+#include <cmath>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -77,6 +78,19 @@ inline GemmCall make_call(GemmType type, bool trans_a, bool trans_b, std::int64_
   g.stride_b = (trans_b ? n : k) * g.ldb;
   g.stride_c = m * g.ldc;
   return g;
+}
+
+/// Is the last multiplication and addition of a sum one operation here? Then a sum that begins with 0.0, of
+/// negative terms that round to zero, is -0.0. Compilers that do not optimise keep the two operations apart.
+inline bool fuses_multiply_add() {
+  GemmCall g;
+  g.type = GemmType::f64;
+  g.m = g.n = g.k = 16;
+  g.lda = g.ldb = g.ldc = 16;
+  const std::vector<double> a(256, 1e-300), b(256, -1e-300);
+  std::vector<double> c(256);
+  cpu_detail::gemm(g, a.data(), b.data(), c.data(), 1);
+  return std::signbit(c[0]);
 }
 
 }  // namespace tidu::test
