@@ -133,53 +133,71 @@ Value ratio(Value a, Value b) {
   return ops::exp(ops::select_n(alike, difference, ops::full_like(b, 0.0)));
 }
 
-// Note [Weights that sum to one]: with the running maximum m and p_i = e^(m_{i-1} - m_i), q_i = e^(x_i -
-// m_i),
-//   s_i = p_i s_{i-1} + q_i,   dy_i = z_i / s_i,   z_i = p_i z_{i-1} + q_i dx_i.
-// The rounded y is not used: e^(y_{i-1} - y_i) would be off by a factor of e if one unit in the last place of
-// y is 1. Numbers of 16 bits are computed in f32. The maximum counts as constant, since no weight depends on
-// it. Equal infinities have equal weights, as in logsumexp.
-Derivatives jvp_cumlogsumexp(JvpContext& c) {
-  return jvp_forward(c, [](Value narrow_x, Value, Value t, std::size_t axis) {
-    const Value x = wide(narrow_x);
-    const std::int64_t n = x.shape()[axis];
-    const Value m = ops::stop_gradient(ops::cummax(x, static_cast<std::int64_t>(axis), false));
-    const Value before = part(m, axis, 0, n - 1);
-    const Value p = padded(ratio(before, part(m, axis, 1, n)), axis, 1, 0, 1);
-    const Value q = ratio(x, m), s = recurrence(p, q, axis);
-    const Value z = recurrence(p, ops::mul(wide(t), q), axis);
-    return narrow(ops::div(z, s), narrow_x.dtype());
-  });
+// Note [Records]: x_i is a record where no earlier x is as good. The last record up to i equals the extremum
+// y_i, and its tangent is that of y_i. The greatest position of a record so far, itself a cummax, says which.
+struct Records {
+  Value is_record;  // of all elements, in the order of the op
+  Value position;   // of the last record
+};
+template <Value (*Comparison)(Value, Value, Where)>
+Records records_of(Value x, Value extremum, std::size_t axis, bool reverse) {
+  const auto at = static_cast<std::int64_t>(axis);
+  const std::int64_t n = x.shape()[axis], skipped = reverse ? 0 : 1;  // the first element is a record
+  const Value here = part(x, axis, skipped, n - 1 + skipped);
+  const Value before = part(extremum, axis, 1 - skipped, n - skipped);
+  const Value better = ops::logical_not(Comparison(here, before, {}));
+  const Value later = ops::logical_and(better, ops::eq(before, before));  // not even NaN comes after NaN
+  const Value is_record = padded(later, axis, skipped, 1 - skipped, 1);
+  const Type type(n > std::numeric_limits<std::int32_t>::max() ? i64 : i32, x.shape());
+  const Value place = ops::iota(*x.emitter(), type, at);
+  const std::int64_t first = reverse ? n - 1 : 0;
+  const Value first_place = ops::full(*x.emitter(), type, Literal::scalar(type.dtype(), first));
+  const Value records = ops::select_n(is_record, first_place, place);
+  return {is_record, reverse ? ops::cummin(records, at, true) : ops::cummax(records, at, false)};
 }
 
-// Note [Records]: x_i is a record where no earlier x is as good; y_i is the last record up to i, and its
-// tangent that record's. The greatest index of a record so far, itself a cummax, says which.
 template <Value (*Comparison)(Value, Value, Where)>
 Derivatives jvp_cumulative_extremum(JvpContext& c) {
   const std::size_t axis = axis_of(c);
-  const auto at = static_cast<std::int64_t>(axis);
-  const bool reverse = c.op().boolean("reverse");
-  const Value x = c.primal(0);
-  const std::int64_t n = x.shape()[axis];
-  if (n < 2) return *c.tangent(0);
-  Emitter& emitter = c.emitter();
-  const DType dtype = n > std::numeric_limits<std::int32_t>::max() ? i64 : i32;
-  const std::int64_t skipped = reverse ? 0 : 1;  // the first in the order of the op is at the other end
-  const Value here = part(x, axis, skipped, n - 1 + skipped);
-  const Value before = part(c.result(), axis, 1 - skipped, n - skipped);
-  const Value better = ops::logical_not(Comparison(here, before, {}));
-  const Value record = ops::logical_and(better, ops::eq(before, before));  // not even NaN comes after NaN
-  const Type type(dtype, here.shape());
-  const auto filled = [&](std::int64_t value) {
-    return ops::full(emitter, type, Literal::scalar(dtype, value));
-  };
-  Value place = ops::iota(emitter, type, at);
-  if (!reverse) place = ops::add(place, filled(1));
-  const std::int64_t first = reverse ? n - 1 : 0;
-  const Value records =
-      padded(ops::select_n(record, filled(first), place), axis, skipped, 1 - skipped, first);
-  const Value index = reverse ? ops::cummin(records, at, true) : ops::cummax(records, at, false);
-  return ops::take_along_axis(*c.tangent(0), index, at);
+  const Value t = *c.tangent(0);
+  if (t.shape()[axis] < 2) return t;
+  const Records records = records_of<Comparison>(c.primal(0), c.result(), axis, c.op().boolean("reverse"));
+  return ops::take_along_axis(t, records.position, static_cast<std::int64_t>(axis));
+}
+
+// Note [Weights that sum to one]: with the running maximum m, which element r is the first to equal,
+// p_i = e^(m_{i-1} - m_i) and q_i = e^(x_i - m_i),
+//   dy_i = Σ w_j dx_j / Σ w_j over j <= i,   w_j = e^(x_j - m_i).
+// The rounded y is not used: e^(y_{i-1} - y_i) would be off by a factor of e if one unit in the last place of
+// y is 1. Numbers of 16 bits are computed in f32. The maximum counts as constant, since no weight depends on
+// it. Equal infinities have equal weights, as in logsumexp.
+// Element r may exceed all others by far, as in Note [Saturated softmax], and Σ w_j may round to w_r = 1. So
+// sums S over the others are kept apart, S_i = p_i S_{i-1} + b_i. A record i is the new r; its b_i is the
+// weighted element of the last r. If the others weigh less than r,
+//   dy_i = dx_r + (S_i(w dx) - dx_r S_i(w)) / (w_r + S_i(w)),
+// whose derivatives have no terms that cancel.
+Derivatives jvp_cumlogsumexp(JvpContext& c) {
+  return jvp_forward(c, [](Value narrow_x, Value, Value narrow_t, std::size_t axis) {
+    const Value x = wide(narrow_x), t = wide(narrow_t);
+    const auto at = static_cast<std::int64_t>(axis);
+    const std::int64_t n = x.shape()[axis];
+    const Value m = ops::stop_gradient(ops::cummax(x, at, false));
+    const Value before = part(m, axis, 0, n - 1);
+    const Value p = padded(ratio(before, part(m, axis, 1, n)), axis, 1, 0, 1);
+    const Records records = records_of<ops::le>(x, m, axis, false);
+    const auto at_record = [&](Value v) { return ops::take_along_axis(v, records.position, at); };
+    const auto sum_of_others = [&](Value v, Value v_at_record) {
+      const Value last = padded(part(v_at_record, axis, 0, n - 1), axis, 1, 0);
+      return recurrence(p, ops::select_n(records.is_record, v, last * p), axis);
+    };
+    const Value w = ratio(x, m), w_r = at_record(w), others = sum_of_others(w, w_r);
+    const Value weighted = t * w, weighted_r = at_record(weighted);
+    const Value weighted_others = sum_of_others(weighted, weighted_r), t_r = at_record(t);
+    const Value sum = w_r + others, dominates = ops::lt(others, ops::full_like(others, 1.0));
+    const Value from_r = (weighted_others - t_r * others) / sum;
+    const Value mean = (weighted_r + weighted_others) / sum;
+    return narrow(ops::select_n(dominates, mean, t_r + from_r), narrow_x.dtype());
+  });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// saturated_softmax.cpp - softmax, log_softmax, logsumexp and cross entropy where one element exceeds all
-// others by far: values and derivatives of first and second order in every mode are as exact as the sum over
-// the other elements, which may be far below an ulp of 1. Compared with formulas in long double.
+// saturated_softmax.cpp - softmax, log_softmax, logsumexp, cumlogsumexp and cross entropy where one element
+// exceeds all others by far: values and derivatives of first and second order in every mode are as exact as
+// the sum over the other elements, which may be far below an ulp of 1. Compared with formulas in long double.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -54,6 +54,19 @@ struct Case {
   std::function<Real(const Softmax&, std::size_t, std::size_t)> second;
 };
 
+// f is the logsumexp of `part`, which is x from `begin` on.
+Case cumulative(std::string name, const std::vector<double>& part, std::size_t begin, Function f) {
+  const Softmax of(part);
+  const std::size_t n = part.size();
+  const auto within = [=](std::size_t i) { return i >= begin && i < begin + n; };
+  return {std::move(name), std::move(f),
+          [=, greatest = part[of.greatest]](const Softmax&) { return greatest + of.log_sum; },
+          [=](const Softmax&, std::size_t i) { return within(i) ? of.p[i - begin] : 0; },
+          [=](const Softmax&, std::size_t i, std::size_t j) {
+            return within(i) && within(j) ? of.slope(i - begin, j - begin) : 0;
+          }};
+}
+
 std::vector<Case> cases(const std::vector<double>& x) {
   const std::size_t n = x.size();
   std::vector<Case> all;
@@ -78,6 +91,11 @@ std::vector<Case> cases(const std::vector<double>& x) {
                    },
                    [=](const Softmax& s) { return -log_p(s); },
                    [=](const Softmax& s, std::size_t i) { return -s.above(k, i); }, &Softmax::slope});
+    const auto first = x.begin() + static_cast<std::ptrdiff_t>(k);
+    all.push_back(cumulative("cumlogsumexp" + at, {x.begin(), first + 1}, 0,
+                             [=](const Array& a) { return cumlogsumexp(a)[index]; }));
+    all.push_back(cumulative("reverse cumlogsumexp" + at, {first, x.end()}, k,
+                             [=](const Array& a) { return cumlogsumexp(a, 0, true)[index]; }));
   }
   return all;
 }
