@@ -80,7 +80,17 @@ Value is_infinite(Value x) { return ops::eq(ops::abs(x), ops::full_like(x, infin
 Value hypot_of(Value x, Value y, Where) {
   if (is_complex(x.dtype()))
     throw Error(ErrorKind::type, "[hypot] " + frontend_detail::expected_real(x.type()));
-  const Value re = widened(x), distance = ops::abs(ops::complex(re, widened(y)));
+  const Value re = widened(x), im = widened(y);
+  const Value operands[] = {re, im};
+  const Value distance = prim::differentiated(
+      "hypot", operands, [](const Values& v) { return Values{ops::abs(ops::complex(v[0], v[1]))}; },
+      [](const Values& v, const Values&, const Values& dv) {
+        // The derivative of one part of the sign may overflow where that of the other does not.
+        const Value sign = ops::sign(ops::complex(v[0], v[1]));
+        const Value by_re = ops::multiply_no_nan(dv[0], ops::real(sign));
+        const Value by_im = ops::multiply_no_nan(dv[1], ops::imag(sign));
+        return Values{by_re + by_im};
+      })[0];
   return convert(distance, x.dtype());
 }
 

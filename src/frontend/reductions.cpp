@@ -173,10 +173,9 @@ Array stddev(const Array& x, const Axes& axes, std::int64_t ddof, bool keepdims,
   return reduce(
       "stddev", x, axes, keepdims, where,
       [ddof](Value v, const Ints& list) {
-        const Value length = frontend_detail::deviation_of(widened(v), list);
         const auto freedom = static_cast<double>(count(v.shape(), list) - ddof);
         const double divisor = std::sqrt(freedom > 0 ? freedom : std::numeric_limits<double>::quiet_NaN());
-        const Value root = length / ops::full_like(length, divisor);
+        const Value root = frontend_detail::deviation_of(widened(v), list, divisor);
         return has_16_bits(v.dtype()) ? convert(root, v.dtype()) : root;
       },
       ddof);

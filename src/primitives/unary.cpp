@@ -46,6 +46,24 @@ void infer_integer_pow(InferContext& c) {
   c.result(c.operand(0));
 }
 
+// |x|^(-1/2) of complex numbers, 1 at 0. It is in the range of the dtype even if 1 / |x| is not. Subnormal
+// |x| has few digits, and |x| of the greatest numbers overflows, so that of x times a power of 4 is computed.
+Value root_of_reciprocal_size(Value x) {
+  const Value size = ops::abs(x), one = like(size, 1.0);
+  const bool wide = size.dtype() == DType::f64;
+  const Value small = ops::lt(size, like(size, wide ? 0x1p-900 : 0x1p-80));
+  const Value large = ops::gt(size, like(size, wide ? 0x1p1000 : 0x1p120));
+  const auto by_size = [&](double of_small, double of_large) {
+    const Value others = ops::select_n(large, one, like(size, of_large));
+    return ops::select_n(small, others, like(size, of_small));
+  };
+  const Value scale = wide ? by_size(0x1p600, 0x1p-100) : by_size(0x1p60, 0x1p-20);
+  const Value root_of_scale = wide ? by_size(0x1p300, 0x1p-50) : by_size(0x1p30, 0x1p-10);
+  const Value re = ops::real(x) * scale, im = ops::imag(x) * scale;
+  const Value root = ops::rsqrt(ops::abs(ops::complex(re, im))) * root_of_scale;
+  return ops::select_n(ops::eq(size, like(size, 0.0)), root, one);
+}
+
 constexpr AttributeSpec integer_pow_attributes[] = {{.name = "y", .kind = AttributeKind::integer}};
 
 }  // namespace
@@ -70,15 +88,15 @@ constinit const Primitive abs = unary(
     },
     simplify_even);
 
-// z = x / |x|, 0 at 0          real: dz = 0, complex: dz = i z Im(dx / x), 0 at 0
+// z = x / |x|, 0 at 0          real: dz = 0, complex: dz = i z Im(dx conj(z)) / |x|, 0 at 0
 constinit const Primitive sign =
     unary("sign", Trait::none, infer_of<kinds::number>, [](JvpContext& c) -> Derivatives {
-      const Value x = x_of(c);
-      if (!is_complex(x.dtype())) return std::nullopt;
-      const Value is_zero = ops::eq(x, like(x, 0.0));
-      const Value safe = ops::select_n(is_zero, x, like(x, 1.0));
-      const Value angle = ops::imag(t_of(c) / safe);
-      return ops::complex(tidu::zeros(c.emitter(), angle.type()), angle) * z_of(c);
+      if (!is_complex(x_of(c).dtype())) return std::nullopt;
+      const Value factor = root_of_reciprocal_size(x_of(c));
+      const Value re = ops::real(z_of(c)) * factor, im = ops::imag(z_of(c)) * factor;
+      const Value w = ops::complex(-im, re);  // dz = w Re(dx conj(w)) does not overflow before dz does
+      const Value turn = ops::real(t_of(c) * ops::conj(w));
+      return ops::complex(turn, tidu::zeros(c.emitter(), turn.type())) * w;
     });
 
 // z = x^2            dz = 2 x dx
