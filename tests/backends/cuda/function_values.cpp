@@ -2,7 +2,9 @@
 // on the device where TIDU_TEST_DEVICE=1 asks for it, whose library is some units in the last place off.
 #include "support/function_values.hpp"
 
+#include <cmath>
 #include <complex>
+#include <limits>
 
 #include "cpu/compare.hpp"
 #include "cuda/emulator.hpp"
@@ -16,18 +18,21 @@ namespace {
 
 // Nothing in builds that neither emulate nor have a device.
 template <class T>
-std::vector<T> results_of(const Primitive& f, const std::vector<T>& x) {
-  const Tensor in = Tensor::from<T>({static_cast<std::int64_t>(x.size())}, x);
-  const Graph graph = graph_of(Op::make(f, {}), {in.type()});
+std::vector<T> results_of(const Op& op, const Tensor& x) {
+  const Graph graph = graph_of(op, {x.type()});
   std::vector<Tensor> got;
   if (const CudaExecutor* const device = chosen_device()) {
-    got = run_there(*device, graph, std::span(&in, 1));
+    got = run_there(*device, graph, std::span(&x, 1));
   } else if (Emulator::is_enabled()) {
-    got = Emulator::shared().run(graph, cuda_detail::plan_nodes(graph), std::span(&in, 1));
+    got = Emulator::shared().run(graph, cuda_detail::plan_nodes(graph), std::span(&x, 1));
   } else {
     return {};
   }
-  return {got.at(0).data<T>(), got.at(0).data<T>() + x.size()};
+  return {got.at(0).data<T>(), got.at(0).data<T>() + got.at(0).size()};
+}
+template <class T>
+std::vector<T> results_of(const Primitive& f, const std::vector<T>& x) {
+  return results_of<T>(Op::make(f, {}), Tensor::from<T>({static_cast<std::int64_t>(x.size())}, x));
 }
 
 template <class T>
@@ -79,7 +84,46 @@ void check_points(const Primitive& f, const RealPoints& points, const std::strin
   }
 }
 
+// log(1 + (n - 1) e^-gap) of rows with one 0, at any position, and n - 1 times -gap.
+template <class T>
+void check_saturated(const Shape& shape, std::int64_t axis, double gap) {
+  const std::int64_t n = shape[static_cast<std::size_t>(axis)], rows = shape[0] * shape[1] / n;
+  std::vector<T> x(static_cast<std::size_t>(n * rows), static_cast<T>(-gap));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t at = row * n / rows;
+    x[static_cast<std::size_t>(axis == 1 ? row * n + at : at * rows + row)] = T(0);
+  }
+  const double expected = std::log1p(static_cast<double>(n - 1) * std::exp(-gap));
+  const Op op = Op::make(prim::logsumexp, {{"axes", Ints{axis}}});
+  for (const T y : results_of<T>(op, Tensor::from<T>(shape, x)))
+    CHECK(std::abs(static_cast<double>(y) - expected) <= expected * (sizeof(T) == 8 ? 1e-13 : 3e-5));
+}
+
 }  // namespace
+
+TEST_CASE("logsumexp of kernels is exact where one element exceeds all others") {
+  for (const double gap : {1.0, 20.0, 40.0, 80.0}) {
+    for (const std::int64_t n : {1, 2, 70, 3000}) {
+      check_saturated<double>({3, n}, 1, gap);
+      check_saturated<double>({n, 40}, 0, gap);
+      check_saturated<float>({3, n}, 1, gap);
+      check_saturated<float>({n, 40}, 0, gap);
+    }
+    check_saturated<float>({1, 70001}, 1, gap);
+  }
+  const double infinity = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> x{-infinity, -infinity, infinity, infinity,  1.0,
+                              infinity,  nan,       1.0,      -infinity, 1.0};
+  const std::vector<double> expected{-infinity, infinity, infinity, nan, 1.0};
+  const std::vector<double> got =
+      results_of<double>(Op::make(prim::logsumexp, {{"axes", Ints{1}}}), Tensor::from<double>({5, 2}, x));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    CHECK((got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]))));
+  for (const double y :
+       results_of<double>(Op::make(prim::logsumexp, {{"axes", Ints{1}}}), Tensor(Type(f64, {2, 0}))))
+    CHECK(y == -infinity);
+}
 
 TEST_CASE("functions of kernels are right over the whole range") {
   using prim::exp, prim::exp2, prim::expm1, prim::log, prim::log1p, prim::sqrt, prim::rsqrt, prim::reciprocal,

@@ -53,22 +53,24 @@ struct extreme {
     return (x.at > y.at) == (sign > 0) ? x : y;
   }
 };
-// log of a sum of exponentials: their greatest exponent, and the sum of e^(x - greatest).
+// log of a sum of exponentials: their greatest exponent, and the sum of e^(x - greatest) over the other
+// elements, which may be far below an ulp of 1. It is -1 of no elements.
 template <class T>
 struct exponentials {
-  T greatest, sum;
+  T greatest, others;
 };
 template <class T>
 struct logsumexp {
-  FN exponentials<T> none() { return {-INFINITE(T), (T)0}; }
-  FN exponentials<T> one(T x) { return {x, (T)1}; }
+  FN exponentials<T> none() { return {-INFINITE(T), (T)-1}; }
+  FN exponentials<T> one(T x) { return {x, (T)0}; }
   __device__ exponentials<T> operator()(exponentials<T> x, exponentials<T> y) const {
     const T greatest = op::max(x.greatest, y.greatest);
-    const T a = x.greatest == greatest ? x.sum : x.sum * op::exp(x.greatest - greatest);
-    const T b = y.greatest == greatest ? y.sum : y.sum * op::exp(y.greatest - greatest);
+    const bool of_x = x.greatest == greatest, of_y = y.greatest == greatest;
+    const T a = of_x ? x.others : (x.others + 1) * op::exp(x.greatest - greatest);
+    const T b = of_y ? y.others + (T)of_x : (y.others + 1) * op::exp(y.greatest - greatest);
     return {greatest, a + b};
   }
-  FN T get(exponentials<T> x) { return x.greatest + op::log(x.sum); }
+  FN T get(exponentials<T> x) { return x.greatest + op::log1p(x.others); }
 };
 // One after another, the first greatest or least stays, and so does the first NaN.
 template <class T, int sign>
