@@ -108,6 +108,10 @@ struct Gradient {
   Absence absence = Absence::none;  ///< why it is
 };
 
+namespace detail {
+struct GradientFields;
+}  // namespace detail
+
 /// The result of a backward call.
 template <class Operand>
 class Gradients {
@@ -139,14 +143,25 @@ class Gradients {
   std::span<const Gradient<Operand>> requested() const { return requested_; }
 
  private:
-  template <OperandType T>
-  friend Gradients<T> backward(std::span<const Root<T>>, const BackwardExecutor<T>&, const BackwardOptions&,
-                               std::span<const Requested>, Recorder<T>*);
+  // Not the function template `backward`: clang 16 does not recognise a friend with constraints.
+  friend struct detail::GradientFields;
   std::vector<Gradient<Operand>> leaves_;
   std::vector<Gradient<Operand>> requested_;
 };
 
 namespace detail {
+
+// The fields of a result, for backward to fill.
+struct GradientFields {
+  template <class Operand>
+  static std::vector<Gradient<Operand>>& leaves(Gradients<Operand>& of) {
+    return of.leaves_;
+  }
+  template <class Operand>
+  static std::vector<Gradient<Operand>>& requested(Gradients<Operand>& of) {
+    return of.requested_;
+  }
+};
 
 struct UntypedRoot {
   Key key;
@@ -226,15 +241,17 @@ Gradients<Operand> backward(std::span<const Root<Operand>> roots, const Backward
   }
   Gradients<Operand> result;
   const auto reserve = [](void* to, std::size_t leaves, std::size_t wanted) {
-    static_cast<Gradients<Operand>*>(to)->leaves_.reserve(leaves);
-    static_cast<Gradients<Operand>*>(to)->requested_.reserve(wanted);
+    auto& gradients = *static_cast<Gradients<Operand>*>(to);
+    detail::GradientFields::leaves(gradients).reserve(leaves);
+    detail::GradientFields::requested(gradients).reserve(wanted);
   };
   detail::BackwardOutcome outcome =
       detail::run_backward({host, recorder != nullptr ? &recorder->core() : nullptr, untyped, requested,
                             options, reserve, &result});
-  for (detail::UntypedGradient& leaf : outcome.leaves) result.leaves_.push_back(detail::typed<Operand>(leaf));
+  for (detail::UntypedGradient& leaf : outcome.leaves)
+    detail::GradientFields::leaves(result).push_back(detail::typed<Operand>(leaf));
   for (detail::UntypedGradient& wanted : outcome.requested)
-    result.requested_.push_back(detail::typed<Operand>(wanted));
+    detail::GradientFields::requested(result).push_back(detail::typed<Operand>(wanted));
   return result;
 }
 
