@@ -34,7 +34,12 @@ NamedKernel multiply_no_nan_kernel() {
 }
 template <class T>
 T divide_no_nan(T x, T y) {
-  return x == T(0) ? x : x / y;
+  if (x == T(0)) return x;
+  if constexpr (std::is_same_v<T, Complex>) {
+    return quotient(x, y);
+  } else {
+    return x / y;
+  }
 }
 
 /// The number after x towards y among those with the bits of U, sign bit first and magnitudes in order.
@@ -122,7 +127,8 @@ std::vector<NamedKernel> binary_kernels() {
           "mul", +[](Int x, Int y) { return times(x, y); }, +[](Real x, Real y) { return x * y; },
           +[](Complex x, Complex y) { return times(x, y); }),
       elementwise(
-          "div", &divide, +[](Real x, Real y) { return x / y; }, +[](Complex x, Complex y) { return x / y; }),
+          "div", &divide, +[](Real x, Real y) { return x / y; },
+          +[](Complex x, Complex y) { return quotient(x, y); }),
       multiply_no_nan_kernel(),
       elementwise("divide_no_nan", &divide_no_nan<Real>, &divide_no_nan<Complex>),
       elementwise(

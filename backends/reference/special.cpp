@@ -104,6 +104,8 @@ Complex sign(Complex z) {
   return scaled / std::abs(scaled);
 }
 
+Complex quotient(Complex x, Complex y) { return rounded(ExtendedComplex(x) / ExtendedComplex(y)); }
+
 Complex pow(Complex x, Complex y) {
   if (y == Complex()) return 1.0;
   if (x == Complex()) return y.real() > 0 ? Complex() : Complex(nan, nan);

@@ -26,6 +26,8 @@ double logistic(double x);
 Complex logistic(Complex z);
 /// z / |z|, and 0 at 0.
 Complex sign(Complex z);
+/// x / y, in the range of long double: no step overflows.
+Complex quotient(Complex x, Complex y);
 /// x^y: x^0 = 1, also for x = 0; 0^y = 0 for Re y > 0.
 Complex pow(Complex x, Complex y);
 

@@ -30,15 +30,24 @@ T power(T x, std::uint64_t n) {
   return result;
 }
 
+/// x^-n, n > 0, as the square of 1 / x^(n/2): x^n may overflow where 1 / x^n does not underflow.
+Complex inverse_power(Complex x, std::uint64_t n) {
+  const Complex half = quotient(1.0, power(x, n / 2)), even = times(half, half);
+  return n % 2 == 0 ? even : quotient(even, x);
+}
+
 void integer_pow(const KernelCall& c) {
   const Int y = c.op().integer("y");
   const auto n = y < 0 ? 0 - static_cast<std::uint64_t>(y) : static_cast<std::uint64_t>(y);
   with_element(c.output().dtype(), [&]<class T>(T) {
     if constexpr (std::is_same_v<T, Int>) map<Int, Int>(c, [&](Int x) { return power(x, n); });
     if constexpr (std::is_same_v<T, Real>)
-      map<Real, Real>(c, [&](Real x) { return std::pow(x, static_cast<Real>(y)); });
+      map<Real, Real>(c, [&](Real x) {
+        const Real size = std::pow(std::fabs(x), static_cast<Real>(y));  // Real may round y to an even number
+        return y % 2 != 0 ? std::copysign(size, x) : size;
+      });
     if constexpr (std::is_same_v<T, Complex>) {
-      map<Complex, Complex>(c, [&](Complex x) { return y < 0 ? 1.0 / power(x, n) : power(x, n); });
+      map<Complex, Complex>(c, [&](Complex x) { return y < 0 ? inverse_power(x, n) : power(x, n); });
     }
     if constexpr (std::is_same_v<T, bool>) no_kernel_for(c);
   });
@@ -64,7 +73,7 @@ std::vector<NamedKernel> arithmetic() {
           "square", +[](Int x) { return times(x, x); }, +[](Real x) { return x * x; },
           +[](Complex x) { return times(x, x); }),
       elementwise(
-          "reciprocal", +[](Real x) { return 1.0 / x; }, +[](Complex x) { return 1.0 / x; }),
+          "reciprocal", +[](Real x) { return 1.0 / x; }, +[](Complex x) { return quotient(1.0, x); }),
       elementwise(
           "not", +[](bool x) { return !x; }, +[](Int x) { return ~x; }),
       elementwise(

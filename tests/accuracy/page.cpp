@@ -100,7 +100,11 @@ void write_page(const Tables& tables, std::ostream& page) {
     }
     page << '\n';
   }
-  page << "## Exceptions\n\n| function, order, dtype | where, by which way |\n| --- | --- |\n" << exceptions;
+  page << "## Exceptions\n\n";
+  if (exceptions.empty())
+    page << "None of the points.\n";
+  else
+    page << "| function, order, dtype | where, by which way |\n| --- | --- |\n" << exceptions;
 }
 
 // By title, function and dtype.

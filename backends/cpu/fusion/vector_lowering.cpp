@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "cpu/fusion/vector_ir.hpp"
+#include "cpu/kernels/arithmetic.hpp"
 #include "cpu/kernels/special.hpp"
 
 namespace tidu::cpu_detail {
@@ -169,32 +170,18 @@ VirtualRegister convert(Steps& s, const Op& op, Registers x) {
   const VirtualRegister zero = s.immediate(0);
   return s.of(VectorOp::select, x[0], zero, s.immediate(1));
 }
-// By repeated squaring, in the order of the loop that does it for other dtypes; y is not negative.
-VirtualRegister power_of(Steps& s, VectorOp mul, VirtualRegister one, VirtualRegister x, std::int64_t y) {
-  VirtualRegister result = one;
-  bool first = true;
-  for (auto left = static_cast<std::uint64_t>(y); left != 0; left >>= 1U) {
-    if ((left & 1U) != 0) {
-      result = first ? x : s.of(mul, result, x);
-      first = false;
-    }
-    if (left != 1) x = s.of(mul, x, x);
-  }
-  return result;
-}
-// x^-y in the order of the loop for other dtypes, y > 0
-VirtualRegister inverse_power_of(Steps& s, VirtualRegister x, std::int64_t y) {
-  const VirtualRegister one = s.immediate(1);
-  if (y == 1) return s.of(VectorOp::div, one, x);
-  const VirtualRegister half = s.of(VectorOp::div, one, power_of(s, VectorOp::mul, one, x, y / 2));
-  const VirtualRegister even = s.of(VectorOp::mul, half, half);
-  if (y % 2 == 0) return even;
-  return y == 3 ? s.of(VectorOp::mul, even, half) : s.of(VectorOp::div, even, x);
+// In the order of the loop for other dtypes.
+auto emitting(Steps& s, VectorOp op) {
+  return [&s, op](VirtualRegister x, VirtualRegister y) { return s.of(op, x, y); };
 }
 VirtualRegister integer_pow(Steps& s, const Op& op, Registers x) {
   const std::int64_t y = op.integer("y");
   if (y < -64 || y > 64) return no_register;
-  return y < 0 ? inverse_power_of(s, x[0], -y) : power_of(s, VectorOp::mul, s.immediate(1), x[0], y);
+  const auto n = static_cast<std::uint64_t>(y < 0 ? -y : y);
+  const auto product = emitting(s, VectorOp::mul);
+  if (y > 0) return power_of(x[0], n, product);
+  const VirtualRegister one = s.immediate(1);
+  return y == 0 ? one : inverse_power_of(one, x[0], n, product, emitting(s, VectorOp::div));
 }
 template <VectorOp op, bool swapped = false>
 VirtualRegister compare(Steps& s, const Op&, Registers x) {
@@ -224,7 +211,9 @@ VirtualRegister integer_not(Steps& s, const Op&, Registers x) {
 }
 VirtualRegister pow_of_integers(Steps& s, const Op& op, Registers x) {
   const std::int64_t y = op.integer("y");
-  return y < 0 || y > 64 ? no_register : power_of(s, VectorOp::integer_mul, s.integer(1), x[0], y);
+  if (y < 0 || y > 64) return no_register;
+  if (y == 0) return s.integer(1);
+  return power_of(x[0], static_cast<std::uint64_t>(y), emitting(s, VectorOp::integer_mul));
 }
 template <VectorOp op, bool swapped, bool negated>
 VirtualRegister integer_compare(Steps& s, const Op&, Registers x) {

@@ -2,6 +2,7 @@
 // wrap, x / 0 = -1, x rem 0 = x.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "cpu/kernel.hpp"
@@ -58,6 +59,60 @@ void multiply_several(const T* x, const T* y, T* z, std::int64_t count) {
   }
 }
 
+/// x / y; finite numbers are scaled by powers of two, since steps of the library's function may overflow
+/// where the quotient does not.
+[[gnu::noinline, gnu::cold]] inline std::complex<double> scaled_quotient(std::complex<double> x,
+                                                                         std::complex<double> y) {
+  using Complex = std::complex<double>;
+  const auto size = [](Complex v) { return std::max(std::abs(v.real()), std::abs(v.imag())); };
+  if (!std::isfinite(size(x)) || !std::isfinite(size(y)) || y == 0.0) return x / y;
+  const auto scaled = [](Complex v, int by) {
+    return Complex(std::scalbn(v.real(), by), std::scalbn(v.imag(), by));
+  };
+  const int of_x = std::ilogb(size(x)), of_y = std::ilogb(size(y));
+  return scaled(scaled(x, -of_x) / scaled(y, -of_y), of_x - of_y);
+}
+template <class T>
+T divide(T x, T y) {
+  if constexpr (std::is_same_v<T, std::complex<double>>) {
+    const T z = x / y;
+    const double re = z.real(), im = z.imag();
+    if ((re - re) + (im - im) == 0.0) [[likely]]
+      return {re, im};
+    return scaled_quotient(x, y);
+  } else if constexpr (ComplexNumber<T>) {
+    // The squares of f32 are in the range of f64.
+    const double a = x.real(), b = x.imag(), c = y.real(), d = y.imag(), norm = c * c + d * d;
+    const double re = (a * c + b * d) / norm, im = (b * c - a * d) / norm;
+    if ((re - re) + (im - im) == 0.0) [[likely]]
+      return {static_cast<float>(re), static_cast<float>(im)};
+    return x / y;
+  } else {
+    return x / y;
+  }
+}
+
+/// x^n by squaring, n > 0, with this product. The first factor is not multiplied by 1, which makes NaN of an
+/// infinite complex number.
+template <class T, class N, class Product>
+T power_of(T x, N n, const Product& product) {
+  for (; (n & 1U) == 0; n >>= 1U) x = product(x, x);
+  T result = x;
+  while ((n >>= 1U) != 0) {
+    x = product(x, x);
+    if ((n & 1U) != 0) result = product(result, x);
+  }
+  return result;
+}
+/// x^-n, n > 0, as the square of 1/x^(n/2): x^n may overflow where 1/x^n is subnormal.
+template <class T, class N, class Product, class Quotient>
+T inverse_power_of(T one, T x, N n, const Product& product, const Quotient& quotient) {
+  if (n == 1) return quotient(one, x);
+  const T half = quotient(one, power_of(x, n / 2, product)), even = product(half, half);
+  if (n % 2 == 0) return even;
+  return n == 3 ? product(even, half) : quotient(even, x);
+}
+
 struct Add {
   template <class T>
   requires(!Boolean<T>) T operator()(T x, T y) const {
@@ -97,7 +152,7 @@ struct Divide {
       if (y == -1) return static_cast<T>(Wrapping<T>{0} - static_cast<Wrapping<T>>(x));
       return static_cast<T>(x / y);
     } else {
-      return x / y;
+      return divide(x, y);
     }
   }
 };
@@ -122,7 +177,7 @@ struct MultiplyNoNanOfBoth {
 struct DivideNoNan {
   template <Inexact T>
   T operator()(T x, T y) const {
-    return x == T(0) ? x : x / y;
+    return x == T(0) ? x : divide(x, y);
   }
 };
 

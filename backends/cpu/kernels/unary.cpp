@@ -94,7 +94,7 @@ struct Square {
 struct Reciprocal {
   template <Inexact T>
   T operator()(T x) const {
-    return T(1) / x;
+    return divide(T(1), x);
   }
 };
 struct IsFinite {
@@ -113,57 +113,31 @@ struct Not {
     }
   }
 };
-// x^n by squaring. The first factor is not multiplied by 1, which makes NaN of an infinite complex number.
-template <class T, class N>
-T power_of(T x, N n) {
-  if (n == 0) return T(1);
-  for (; (n & 1U) == 0; n >>= 1U) x = multiply(x, x);
-  T result = x;
-  while ((n >>= 1U) != 0) {
-    x = multiply(x, x);
-    if ((n & 1U) != 0) result = multiply(result, x);
-  }
-  return result;
-}
-// x^-n, n > 0, as the square of 1/x^(n/2): x^n may overflow where 1/x^n is subnormal.
-template <class T, class N>
-T inverse_power_of(T x, N n) {
-  if (n == 1) return T(1) / x;
-  const T half = T(1) / power_of(x, n / 2), even = multiply(half, half);
-  if (n % 2 == 0) return even;
-  return n == 3 ? multiply(even, half) : even / x;
-}
-
-struct IntegerPower {
-  explicit IntegerPower(std::int32_t y) : exponent(y) {}
-  std::int32_t exponent;
+// x^exponent, of 32 bits, or of 64.
+template <class E>
+struct PowerBy {
+  explicit PowerBy(E y) : exponent(y) {}
+  E exponent;
   template <class T>
   requires(!Boolean<T>) T operator()(T x) const {
-    auto left = static_cast<std::uint32_t>(exponent);
-    if (exponent < 0) left = 0U - left;
+    auto n = static_cast<std::make_unsigned_t<E>>(exponent);
+    if (n == 0) return T(1);
+    if (exponent < 0) n = 0U - n;
     if constexpr (Integer<T>) {
-      const T result = power_of(x, left);
+      const T result = power_of(x, n, Multiply());
       return exponent < 0 ? Divide()(T(1), result) : result;
     } else {
-      return exponent < 0 ? inverse_power_of(x, left) : power_of(x, left);
+      return exponent < 0 ? inverse_power_of(T(1), x, n, Multiply(), Divide()) : power_of(x, n, Multiply());
     }
   }
 };
-// Exponents beyond 32 bits.
-struct WidePower {
-  explicit WidePower(std::int64_t y) : exponent(y) {}
-  std::int64_t exponent;
-};
+using IntegerPower = PowerBy<std::int32_t>;
+using WidePower = PowerBy<std::int64_t>;
 template <class T>
 void wide_power_loop(const ElementState<WidePower>& s, const Call& call) {
   const T* x = call.operand<T>(0);
   T* y = call.result<T>();
-  for (std::int64_t i = 0; i < s.count; ++i) {
-    auto left = static_cast<std::uint64_t>(s.function.exponent);
-    if (s.function.exponent < 0) left = 0U - left;
-    const T result = power_of(x[i], left);
-    y[i] = s.function.exponent < 0 ? Divide()(T(1), result) : result;
-  }
+  for (std::int64_t i = 0; i < s.count; ++i) y[i] = s.function(x[i]);
 }
 struct Real {
   template <ComplexNumber T>

@@ -11,6 +11,7 @@
 #include "cuda/fuse.hpp"
 #include "cuda/this_machine.hpp"
 #include "support/accuracy_data.hpp"
+#include "support/quotients.hpp"
 #include "tidu/cpu/program.hpp"
 
 namespace tidu::test {
@@ -18,13 +19,15 @@ namespace {
 
 // Nothing in builds that neither emulate nor have a device.
 template <class T>
-std::vector<T> results_of(const Op& op, const Tensor& x) {
-  const Graph graph = graph_of(op, {x.type()});
+std::vector<T> results_of(const Op& op, const std::vector<Tensor>& x) {
+  std::vector<Type> types;
+  for (const Tensor& each : x) types.push_back(each.type());
+  const Graph graph = graph_of(op, types);
   std::vector<Tensor> got;
   if (const CudaExecutor* const device = chosen_device()) {
-    got = run_there(*device, graph, std::span(&x, 1));
+    got = run_there(*device, graph, x);
   } else if (Emulator::is_enabled()) {
-    got = Emulator::shared().run(graph, cuda_detail::plan_nodes(graph), std::span(&x, 1));
+    got = Emulator::shared().run(graph, cuda_detail::plan_nodes(graph), x);
   } else {
     return {};
   }
@@ -32,7 +35,7 @@ std::vector<T> results_of(const Op& op, const Tensor& x) {
 }
 template <class T>
 std::vector<T> results_of(const Primitive& f, const std::vector<T>& x) {
-  return results_of<T>(Op::make(f, {}), Tensor::from<T>({static_cast<std::int64_t>(x.size())}, x));
+  return results_of<T>(Op::make(f, {}), {Tensor::from<T>({static_cast<std::int64_t>(x.size())}, x)});
 }
 
 template <class T>
@@ -95,11 +98,41 @@ void check_saturated(const Shape& shape, std::int64_t axis, double gap) {
   }
   const double expected = std::log1p(static_cast<double>(n - 1) * std::exp(-gap));
   const Op op = Op::make(prim::logsumexp, {{"axes", Ints{axis}}});
-  for (const T y : results_of<T>(op, Tensor::from<T>(shape, x)))
+  for (const T y : results_of<T>(op, {Tensor::from<T>(shape, x)}))
     CHECK(std::abs(static_cast<double>(y) - expected) <= expected * (sizeof(T) == 8 ? 1e-13 : 3e-5));
 }
 
+template <class R>
+void check_quotients() {
+  using Complex = std::complex<R>;
+  const ComplexQuotients<R> all;
+  const auto n = static_cast<std::int64_t>(all.x.size());
+  const std::vector<Complex> got = results_of<Complex>(
+      Op::make(prim::div, {}), {Tensor::from<Complex>({n}, all.x), Tensor::from<Complex>({n}, all.y)});
+  for (std::size_t i = 0; i < got.size(); ++i)
+    CHECK_MESSAGE(all.error(i, got[i]) <= 8, all.x[i], " / ", all.y[i], ": ", got[i]);
+}
+
 }  // namespace
+
+TEST_CASE("complex quotients of kernels are right wherever they are in the range") {
+  check_quotients<double>();
+  check_quotients<float>();
+}
+
+TEST_CASE("powers of kernels with exponents beyond 32 bits are right wherever they are in the range") {
+  for (const WidePower& power : wide_powers())
+    for (const double got : results_of<double>(Op::make(prim::integer_pow, {{"y", power.y}}),
+                                               {Tensor::from<double>({1}, {power.x})})) {
+      const long double apart = std::abs(static_cast<long double>(got) - power.exact);
+      CHECK_MESSAGE(apart <= power.allowed * power.exact + 0x1p-1073L, power.x, "^", power.y, ": ", got);
+    }
+  for (const std::int64_t y : {(std::int64_t{1} << 53) + 1, (std::int64_t{1} << 25) + 1}) {
+    const Op op = Op::make(prim::integer_pow, {{"y", y}});
+    for (const double got : results_of<double>(op, {Tensor::from<double>({1}, {-1.0})})) CHECK(got == -1.0);
+    for (const float got : results_of<float>(op, {Tensor::from<float>({1}, {-1.0F})})) CHECK(got == -1.0F);
+  }
+}
 
 TEST_CASE("logsumexp of kernels is exact where one element exceeds all others") {
   for (const double gap : {1.0, 20.0, 40.0, 80.0}) {
@@ -117,11 +150,11 @@ TEST_CASE("logsumexp of kernels is exact where one element exceeds all others") 
                               infinity,  nan,       1.0,      -infinity, 1.0};
   const std::vector<double> expected{-infinity, infinity, infinity, nan, 1.0};
   const std::vector<double> got =
-      results_of<double>(Op::make(prim::logsumexp, {{"axes", Ints{1}}}), Tensor::from<double>({5, 2}, x));
+      results_of<double>(Op::make(prim::logsumexp, {{"axes", Ints{1}}}), {Tensor::from<double>({5, 2}, x)});
   for (std::size_t i = 0; i < got.size(); ++i)
     CHECK((got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]))));
   for (const double y :
-       results_of<double>(Op::make(prim::logsumexp, {{"axes", Ints{1}}}), Tensor(Type(f64, {2, 0}))))
+       results_of<double>(Op::make(prim::logsumexp, {{"axes", Ints{1}}}), {Tensor(Type(f64, {2, 0}))}))
     CHECK(y == -infinity);
 }
 

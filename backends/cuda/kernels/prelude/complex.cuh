@@ -58,7 +58,7 @@ FN bool finite(R x) {
 }
 }  // namespace complex_part
 
-// x / y = x conj(y) / |y|^2, y scaled by a power of two.
+// x / y = x conj(y) / |y|^2, y scaled by a power of two, and x at the ends of the range.
 template <class R>
 FN C operator/(C x, C y) {
   using namespace complex_part;
@@ -69,6 +69,15 @@ FN C operator/(C x, C y) {
     by = -exponent_of(greatest);
     c = scaled(c, by);
     d = scaled(d, by);
+  }
+  const R greatest_of_x = op::max(op::magnitude(a), op::magnitude(b));
+  const int digits = sizeof(R) == 8 ? 53 : 24, top = sizeof(R) == 8 ? 1023 : 127;
+  if (greatest_of_x > 0 && finite(greatest_of_x)) {
+    const int exponent = exponent_of(greatest_of_x);
+    const int of_x = exponent > top - 4 ? -4 : exponent < 2 * digits - top ? 2 * digits : 0;
+    a = scaled(a, of_x);
+    b = scaled(b, of_x);
+    by -= of_x;
   }
   const R norm = product(c, c) + product(d, d);
   R re = scaled((product(a, c) + product(b, d)) / norm, by);

@@ -337,7 +337,9 @@ FN T integer_pow(T x, i64 y) {
   } else {
     if (y > 0 && y <= 8) return power_of(x, (u64)y);
     if (y < 0 && y >= -3) return inverse_power_of((T)1, x, (u64)-y);
-    return power(x, (T)y);
+    if (y > -16777216 && y < 16777216) return power(x, (T)y);
+    const T size = (T)power((double)magnitude(x), (double)y);  // T may round y to an even number
+    return (y & 1) != 0 ? with_sign(size, x) : size;
   }
 }
 
