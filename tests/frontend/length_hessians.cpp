@@ -132,7 +132,7 @@ std::vector<Case> cases() {
 const std::vector<std::vector<double>> directions = {
     {0.9, -0.7, 0.6}, {-0.99, -0.99, 0.98}, {0.5, 0.5, 0.5, 0.25, -0.99}, {0.75, -0x1p-9, 0x1p-8}};
 
-TEST_CASE("second derivatives of lengths at any size") {
+TEST_CASE("[lengths] second derivatives of lengths at any size") {
   for (const Precision& precision : precisions) {
     for (int part = 0; part <= 12; ++part) {
       const int room = precision.greatest - precision.least - 6;
@@ -145,7 +145,7 @@ TEST_CASE("second derivatives of lengths at any size") {
   }
 }
 
-TEST_CASE("second derivatives of lengths where one element exceeds the others") {
+TEST_CASE("[lengths] second derivatives of lengths where one element exceeds the others") {
   const Case norm = cases()[0];
   for (const Precision& precision : precisions) {
     if (precision.dtype == f16) continue;
@@ -159,7 +159,7 @@ TEST_CASE("second derivatives of lengths where one element exceeds the others") 
   }
 }
 
-TEST_CASE("second derivatives of hypot, where other ones overflow, too") {
+TEST_CASE("[lengths] second derivatives of hypot, where other ones overflow, too") {
   const Function f = [](const Array& a) { return hypot(a[0], a[1]); };
   for (const Precision& precision : precisions) {
     for (int size = precision.least + 1; size <= precision.greatest; size += precision.greatest / 8)
