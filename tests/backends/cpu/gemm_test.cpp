@@ -254,8 +254,9 @@ TEST_CASE_TEMPLATE("operands whose rows are a power of two apart give the bits o
   }
 }
 
-TEST_CASE_TEMPLATE("a batch of many rows by a small square", T, float, double) {
+TEST_CASE_TEMPLATE("many rows with a small square have the bits that rows apart have", T, float, double) {
   std::mt19937 random(13);
+  std::uniform_real_distribution<T> real(-1, 1);
   for (const GemmIsa isa : {GemmIsa::baseline, GemmIsa::avx2, GemmIsa::avx512}) {
     for (const Index n : {2, 4, 8, 16}) {
       for (const Index m : {2, 3, 7, 31, 32, 61}) {
@@ -263,6 +264,26 @@ TEST_CASE_TEMPLATE("a batch of many rows by a small square", T, float, double) {
           GemmCall g = make_call(TypeOf<T>::value, false, trans_b, m, n, n);
           g.batch = 3;
           check_matmul<T>(g, 2, random, isa);
+          GemmCall apart = make_call(TypeOf<T>::value, false, trans_b, m, n, n, 1);
+          apart.batch = 3;
+          apart.ldb = n;
+          apart.stride_b = n * n;
+          std::vector<T> a(static_cast<std::size_t>(3 * m * n)), b(static_cast<std::size_t>(3 * n * n));
+          for (T& x : a) x = real(random);
+          for (T& x : b) x = real(random);
+          std::vector<T> spread(static_cast<std::size_t>(3 * apart.stride_a)), c(a.size()), d(spread.size());
+          for (std::size_t i = 0; i < a.size(); ++i) {
+            const auto row = i / static_cast<std::size_t>(n), column = i % static_cast<std::size_t>(n);
+            spread[row * static_cast<std::size_t>(apart.lda) + column] = a[i];
+          }
+          GemmPlan(g, 1, isa).run(a.data(), b.data(), c.data());
+          GemmPlan(apart, 1, isa).run(spread.data(), b.data(), d.data());
+          bool same = true;
+          for (std::size_t i = 0; i < c.size(); ++i) {
+            const auto row = i / static_cast<std::size_t>(n), column = i % static_cast<std::size_t>(n);
+            same = same && c[i] == d[row * static_cast<std::size_t>(apart.ldc) + column];
+          }
+          CHECK_MESSAGE(same, describe(g, 1, isa));
         }
       }
     }
