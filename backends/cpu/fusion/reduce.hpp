@@ -86,13 +86,6 @@ void reduce_short_lines(const T* x, std::int64_t length, std::int64_t lines, T* 
   for (; k < lines; ++k, x += length) y[k] = reduce_line<F>(x, length);
 }
 
-/// Reduces each of `lines` contiguous lines with at most reduction_block elements.
-template <class F, class T>
-void reduce_lines(const T* x, std::int64_t length, std::int64_t lines, T* y) {
-  if (length < short_line) return reduce_short_lines<F>(x, length, lines, y);
-  for (std::int64_t k = 0; k < lines; ++k) y[k] = reduce_line<F>(x + k * length, length);
-}
-
 /// Reduces all elements of one output, which start at x; the contiguous group is reduced.
 template <class F, class T>
 T reduce_all(const ReductionShape& s, const T* x) {

@@ -55,11 +55,7 @@ void reduce_some_rows(const Pass& s, std::int64_t at, std::int64_t end, std::int
   } else {
     std::fill_n(y, columns, F::template identity<T>());
   }
-  for (; at < end; ++at) {
-    const T* a = x + at * s.inner;
-    TIDU_INDEPENDENT
-    for (std::int64_t j = 0; j < columns; ++j) y[j] = F()(y[j], a[j]);
-  }
+  for (; at < end; ++at) reduce_into<F>(y, x + at * s.inner, columns);
 }
 // Long windows in chunks: see Note [Order of sums] in reduce.hpp.
 template <class F, class T>
@@ -76,9 +72,7 @@ void reduce_rows(const Pass& s, std::int64_t p, const T* x, T* y) {
           reduce_some_rows<F>(s, at, std::min(at + reduction_chunk, end), columns, x + column, to);
         },
         [&](std::int64_t level, std::int64_t) { return parts[level]; },
-        [&](T* to, const T* from) {
-          for (std::int64_t j = 0; j < columns; ++j) to[j] = F()(to[j], from[j]);
-        });
+        [&](T* to, const T* from) { reduce_into<F>(to, from, columns); });
   }
 }
 
