@@ -11,8 +11,8 @@ namespace tidu::cpu_detail {
 /// not depend on the machine.
 struct CpuTarget {
   static constexpr std::int64_t line = 64;  ///< a cache line
-  static constexpr std::int64_t page =
-      4096;  ///< rows a multiple of a page apart fall into the same cache sets
+  /// Rows that are a multiple of a page apart fall into the same cache sets.
+  static constexpr std::int64_t page = 4096;
   static constexpr std::int64_t first_level = 32 * 1024;
   static constexpr std::int64_t second_level = 1024 * 1024;
   static constexpr std::int64_t last_level = 16 * 1024 * 1024;  ///< a core's share

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/cpu_target.hpp"
 #include "tidu/graph/op.hpp"
 #include "tidu/graph/type.hpp"
 
@@ -22,7 +23,7 @@ struct Frame;
 class VectorJit;
 
 /// Alignment of memory, and bytes rounded up to it.
-inline constexpr int cache_line = 64;
+inline constexpr int cache_line = CpuTarget::line;
 template <class Integer>
 constexpr Integer aligned(Integer bytes) {
   return (bytes + (cache_line - 1)) / cache_line * cache_line;
